@@ -122,7 +122,6 @@ impl Before {
         // size. The kernel checks the numbers of both files, which stay open during the call.
         #[expect(unsafe_code, reason = "the swap of extents has no other way in")]
         let swapped = unsafe { ioctl(&writable, Updater::<SWAP, SwapRequest>::new(&mut request)) };
-        drop(writable);
         swapped.map_err(|errno| match errno {
             Errno::BUSY | Errno::FAULT => Unswapped::Because("written while it moved".to_owned()),
             Errno::TXTBSY => Unswapped::Because("in use as swap space".to_owned()),

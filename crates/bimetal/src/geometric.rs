@@ -35,19 +35,19 @@ impl Comparison {
     /// Returns the table of means as text. A column without any figure is left out.
     pub(crate) fn table(&self) -> String {
         let (rows, traces) = (&self.geometric_means, self.traces.len());
-        let cell = |figure: Option<f64>, text: fn(f64) -> String| figure.map_or_else(|| NONE.to_owned(), text);
-        let is_compared = self.traces.iter().any(|document| document.choices.is_some());
+        let cells = |figure: fn(&Means) -> Option<f64>, text: fn(f64) -> String| -> Vec<String> {
+            rows.iter().map(|means| figure(means).map_or_else(|| NONE.to_owned(), text)).collect()
+        };
         let choice = |means: &Means| match means.sizing {
             Sizing::Share => NONE.to_owned(),
-            _ if is_compared => format!("{} of {traces}", means.choice_of),
-            _ => NONE.to_owned(),
+            _ => format!("{} of {traces}", means.choice_of),
         };
-        let columns: [(&str, Vec<String>); 6] = [
-            ("read mean ms", rows.iter().map(|means| cell(means.read_mean_ms, three_digits)).collect()),
-            ("write mean ms", rows.iter().map(|means| cell(means.write_mean_ms, three_digits)).collect()),
-            ("all p99 ms", rows.iter().map(|means| cell(means.p99_ms, three_digits)).collect()),
-            ("shortest life", rows.iter().map(|means| cell(means.shortest_life_years, lifetime)).collect()),
-            ("score MB/s", rows.iter().map(|means| cell(means.score, three_digits)).collect()),
+        let columns = [
+            ("read mean ms", cells(|means| means.read_mean_ms, three_digits)),
+            ("write mean ms", cells(|means| means.write_mean_ms, three_digits)),
+            ("all p99 ms", cells(|means| means.p99_ms, three_digits)),
+            ("shortest life", cells(|means| means.shortest_life_years, lifetime)),
+            ("score MB/s", cells(|means| means.score, three_digits)),
             ("a choice on", rows.iter().map(choice).collect()),
         ];
         let shown = columns.into_iter().filter(|(_, cells)| cells.iter().any(|cell| cell != NONE));

@@ -7,6 +7,7 @@
 //! is clear when the block is inserted. A slot that the caller refuses is passed over as if it had
 //! been used.
 
+use super::refusals::Refusals;
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
 use crate::block_map::Slot;
@@ -18,21 +19,13 @@ pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
 pub struct Clock {
     ring: SlotLists<1>,
     used: Vec<bool>,
-    /// For each slot, the last eviction in which the scheme refused the slot, so that each eviction
-    /// offers the slot once.
-    refused_in: Vec<u32>,
-    round: u32,
+    refusals: Refusals,
 }
 
 impl Clock {
     /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
-        Self {
-            ring: SlotLists::new(slots),
-            used: vec![false; slots as usize],
-            refused_in: vec![0; slots as usize],
-            round: 0,
-        }
+        Self { ring: SlotLists::new(slots), used: vec![false; slots as usize], refusals: Refusals::new(slots) }
     }
 }
 
@@ -56,15 +49,11 @@ impl Replacement for Clock {
     }
 
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
-        // Round 0 is that of slots that were never refused.
-        self.round = self.round.checked_add(1).unwrap_or_else(|| {
-            self.refused_in.fill(0);
-            1
-        });
+        self.refusals.begin_eviction();
         let mut refused = 0;
         while refused < self.ring.len(0) {
             let Some(slot) = self.ring.oldest(0) else { return };
-            if std::mem::take(&mut self.used[slot.0 as usize]) || self.refused_in[slot.0 as usize] == self.round {
+            if std::mem::take(&mut self.used[slot.0 as usize]) || self.refusals.contains(slot) {
                 self.ring.refresh(0, slot);
                 continue;
             }
@@ -73,7 +62,7 @@ impl Replacement for Clock {
                 self.ring.remove(slot);
             } else {
                 self.ring.refresh(0, slot);
-                self.refused_in[slot.0 as usize] = self.round;
+                self.refusals.note(slot);
                 refused += 1;
             }
             if !verdict.more {
@@ -98,7 +87,7 @@ mod tests {
         let mut policy = Clock::new(2);
         policy.insert(Slot(0), Key(0));
         policy.insert(Slot(1), Key(1));
-        policy.round = u32::MAX;
+        policy.refusals.use_up_numbers();
         let mut offered = 0;
         policy.evict(&mut |_| {
             offered += 1;

@@ -23,6 +23,7 @@ pub(crate) mod mean;
 pub(crate) mod mirror;
 pub mod multi_queue;
 pub(crate) mod pins;
+mod refusals;
 pub mod replacement;
 pub(crate) mod response_model;
 pub mod room;

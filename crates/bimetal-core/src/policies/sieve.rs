@@ -3,6 +3,7 @@
 //! block that was used since the hand's last visit stays in its position, unmarked. The hand evicts
 //! the first block that was not used since its last visit. Nothing moves on a hit.
 
+use super::refusals::Refusals;
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
 use crate::block_map::Slot;
@@ -14,10 +15,7 @@ pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
 pub struct Sieve {
     queue: SlotLists<1>,
     visited: Vec<bool>,
-    /// For each slot, the last eviction in which it was refused, so that each eviction offers the
-    /// slot once.
-    refused_in: Vec<u32>,
-    round: u32,
+    refusals: Refusals,
     /// Slot that the hand looks at next; `None` is the old end.
     hand: Option<Slot>,
 }
@@ -28,8 +26,7 @@ impl Sieve {
         Self {
             queue: SlotLists::new(slots),
             visited: vec![false; slots as usize],
-            refused_in: vec![0; slots as usize],
-            round: 0,
+            refusals: Refusals::new(slots),
             hand: None,
         }
     }
@@ -67,23 +64,19 @@ impl Replacement for Sieve {
     }
 
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
-        // Round 0 is that of slots that were never refused.
-        self.round = self.round.checked_add(1).unwrap_or_else(|| {
-            self.refused_in.fill(0);
-            1
-        });
+        self.refusals.begin_eviction();
         let mut refused = 0;
         while refused < self.queue.len(0) {
             let Some(slot) = self.hand.or(self.queue.oldest(0)) else { return };
             self.hand = self.queue.newer(slot);
-            if std::mem::take(&mut self.visited[slot.0 as usize]) || self.refused_in[slot.0 as usize] == self.round {
+            if std::mem::take(&mut self.visited[slot.0 as usize]) || self.refusals.contains(slot) {
                 continue;
             }
             let verdict = judge(slot);
             if verdict.take {
                 self.take_out(slot);
             } else {
-                self.refused_in[slot.0 as usize] = self.round;
+                self.refusals.note(slot);
                 refused += 1;
             }
             if !verdict.more {
@@ -108,7 +101,7 @@ mod tests {
         let mut policy = Sieve::new(2);
         policy.insert(Slot(0), Key(0));
         policy.insert(Slot(1), Key(1));
-        policy.round = u32::MAX;
+        policy.refusals.use_up_numbers();
         let mut offered = 0;
         policy.evict(&mut |_| {
             offered += 1;

@@ -435,9 +435,7 @@ impl MixedStore {
         self.model.solve();
         self.regulator.trained(now);
     }
-}
 
-impl MixedStore {
     /// Decides about a write, and keeps the decision for its other parts.
     fn decide(&mut self, view: &View, access: &Access) -> Option<Reason> {
         let bytes = (access.blocks.count * view.block().bytes().0) as f64;

@@ -337,6 +337,12 @@ impl Tester {
         self.drives[usize::from(member.0)].vanish();
     }
 
+    /// Cuts the power of the drives in a recovery.
+    pub(super) fn cut_recovery(&mut self) {
+        self.report.cut_recoveries += 1;
+        self.cut_drives();
+    }
+
     pub(super) fn cut_drives(&mut self) {
         self.saboteur.forget();
         for member in 0..self.drives.len() {
@@ -379,10 +385,7 @@ impl Tester {
         let mut refusals = 0;
         loop {
             match self.try_to_recover(accept_loss)? {
-                Attempt::Cut => {
-                    self.report.cut_recoveries += 1;
-                    self.cut_drives();
-                }
+                Attempt::Cut => self.cut_recovery(),
                 Attempt::Refused(error) => {
                     self.tell(|| format!("refused: {error}"));
                     refusals += 1;

@@ -181,8 +181,7 @@ impl Tester {
             let began = self.now;
             match self.try_to_recover(false)? {
                 Attempt::Cut => {
-                    self.report.cut_recoveries += 1;
-                    self.cut_drives();
+                    self.cut_recovery();
                     // A recovery that was cut has recorded nothing as stable. Its time does not end
                     // the doubt.
                     self.last_request = self.last_request.map(|last| last + (self.now - began));
@@ -379,10 +378,7 @@ impl Tester {
         loop {
             let changes = self.changes();
             match self.try_to_recover(false)? {
-                Attempt::Cut => {
-                    self.report.cut_recoveries += 1;
-                    self.cut_drives();
-                }
+                Attempt::Cut => self.cut_recovery(),
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
                     self.suspect_what_slots_had();
@@ -410,10 +406,7 @@ impl Tester {
     fn accept_the_loss(&mut self) -> Result<(), String> {
         loop {
             match self.try_to_recover(true)? {
-                Attempt::Cut => {
-                    self.report.cut_recoveries += 1;
-                    self.cut_drives();
-                }
+                Attempt::Cut => self.cut_recovery(),
                 Attempt::Refused(_) => return Ok(()),
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;

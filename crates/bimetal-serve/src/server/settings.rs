@@ -71,12 +71,13 @@ impl Server {
             };
             server.tell_watchers(Watch::Set, &reply);
         });
-        let (thread, error) = match begun {
-            Ok(thread) => (Some(thread), None),
-            Err(error) => (None, Some(error)),
-        };
-        self.control.storing_setting = thread;
-        error.map(|error| format!("{in_force}, and ends with the server: no thread to write labels: {error}"))
+        match begun {
+            Ok(thread) => {
+                self.control.storing_setting = Some(thread);
+                None
+            }
+            Err(error) => Some(format!("{in_force}, and ends with the server: no thread to write labels: {error}")),
+        }
     }
 }
 

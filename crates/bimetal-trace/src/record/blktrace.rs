@@ -27,9 +27,7 @@ pub(super) struct Blktrace {
     parser: Child,
     text: ChildStdout,
     reader: Blkparse,
-    /// Set once both programs were asked to end.
-    is_stopped: bool,
-    /// Set if the programs ended by themselves.
+    /// Set once blkparse has ended.
     is_over: bool,
 }
 
@@ -89,9 +87,7 @@ impl Blktrace {
             Ok(text)
         });
         match started {
-            Ok(text) => {
-                Ok(Self { tracer, parser, text, reader: Blkparse::default(), is_stopped: false, is_over: false })
-            }
+            Ok(text) => Ok(Self { tracer, parser, text, reader: Blkparse::default(), is_over: false }),
             Err(error) => {
                 end(&mut tracer);
                 end(&mut parser);
@@ -106,7 +102,7 @@ impl Source for Blktrace {
         let mut buffer = [0; 1 << 16];
         match self.text.read(&mut buffer) {
             Ok(length) => {
-                self.is_over |= length == 0 && !self.is_stopped;
+                self.is_over |= length == 0;
                 text.extend_from_slice(&buffer[..length]);
                 Ok(length > 0)
             }
@@ -117,7 +113,6 @@ impl Source for Blktrace {
 
     fn stop(&mut self) -> Result<(), RecordError> {
         interrupt(&self.tracer);
-        self.is_stopped = true;
         // The rest is read to its end: both programs end by themselves.
         rustix::fs::fcntl_setfl(&self.text, OFlags::empty())
             .map_err(|error| RecordError::Io { path: PathBuf::from("blkparse"), error: error.into() })

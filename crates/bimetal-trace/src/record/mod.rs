@@ -103,7 +103,8 @@ trait Source {
     /// not wait.
     fn read(&mut self, text: &mut Vec<u8>) -> Result<bool, RecordError>;
 
-    /// Returns true if the source has ended by itself, so that no further event comes.
+    /// Returns true if the source has ended, so that no further event comes. A source that was not
+    /// stopped has ended by itself.
     fn is_over(&self) -> bool {
         false
     }

@@ -1,0 +1,40 @@
+//! Slots that a scheme has refused to give up in an eviction.
+
+use crate::block_map::Slot;
+
+/// Records the slots that were refused in the current eviction, so that each eviction offers a slot
+/// once.
+pub(super) struct Refusals {
+    /// For each slot, the number of the last eviction that refused it; 0 if none did.
+    refused_in: Vec<u32>,
+    eviction: u32,
+}
+
+impl Refusals {
+    pub(super) fn new(slots: u32) -> Self {
+        Self { refused_in: vec![0; slots as usize], eviction: 0 }
+    }
+
+    /// Begins an eviction, in which no slot is refused yet.
+    pub(super) fn begin_eviction(&mut self) {
+        self.eviction = self.eviction.checked_add(1).unwrap_or_else(|| {
+            self.refused_in.fill(0);
+            1
+        });
+    }
+
+    pub(super) fn note(&mut self, slot: Slot) {
+        self.refused_in[slot.0 as usize] = self.eviction;
+    }
+
+    /// Returns true if the current eviction has refused `slot`.
+    pub(super) fn contains(&self, slot: Slot) -> bool {
+        self.refused_in[slot.0 as usize] == self.eviction
+    }
+
+    /// Lets the next eviction be the first after the last number.
+    #[cfg(test)]
+    pub(super) fn use_up_numbers(&mut self) {
+        self.eviction = u32::MAX;
+    }
+}
