@@ -1,5 +1,7 @@
 //! Slots that a scheme has refused to give up in an eviction.
 
+#[cfg(test)]
+use super::replacement::{Key, Replacement, Verdict};
 use crate::block_map::Slot;
 
 /// Records the slots that were refused in the current eviction, so that each eviction offers a slot
@@ -37,4 +39,17 @@ impl Refusals {
     pub(super) fn use_up_numbers(&mut self) {
         self.eviction = u32::MAX;
     }
+}
+
+/// Fills `policy` with `slots` slots, and returns the number of slots that an eviction offers if it
+/// refuses each.
+#[cfg(test)]
+pub(super) fn offered_if_all_are_refused(policy: &mut dyn Replacement, slots: u32) -> u32 {
+    (0..slots).for_each(|slot| policy.insert(Slot(slot), Key(0)));
+    let mut offered = 0;
+    policy.evict(&mut |_| {
+        offered += 1;
+        Verdict { take: false, more: true }
+    });
+    offered
 }
