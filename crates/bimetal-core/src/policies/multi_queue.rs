@@ -56,14 +56,15 @@ impl MultiQueue {
         self.levels.refresh(to, slot);
     }
 
-    /// Ends a period: moves slots between levels until all levels are equally full, as far as the
-    /// number of slots allows.
+    /// Ends a period: moves slots between levels until all levels are equally full. What does not
+    /// divide evenly goes to the lowest levels, one slot each.
     pub fn end_period(&mut self) {
         for slot in self.rose.drain(..) {
             self.used.remove(slot);
         }
-        let target = self.len().div_ceil(LEVELS as u32);
+        let (each, left) = (self.len() / LEVELS as u32, self.len() % LEVELS as u32);
         for level in 0..LEVELS - 1 {
+            let target = each + u32::from((level as u32) < left);
             while self.levels.len(level) > target
                 && let Some(newest) = self.levels.newest(level)
             {
@@ -164,5 +165,17 @@ mod tests {
         queue.end_period();
         assert_eq!(queue.levels.len(0), 10, "filled from above");
         assert_eq!(queue.len(), 630);
+    }
+
+    /// Regression: all levels but the last ones had one slot more than their share, and the highest
+    /// levels were empty, so that the most used slots sank as a period ended.
+    #[test]
+    fn slots_that_do_not_divide_evenly_leave_no_level_empty() {
+        let mut queue = MultiQueue::new(1000);
+        (0..645).for_each(|slot| queue.insert(Slot(slot), Key(slot)));
+        queue.end_period();
+        let lens: Vec<u32> = (0..LEVELS).map(|level| queue.levels.len(level)).collect();
+        assert_eq!(lens[..5], [11; 5]);
+        assert_eq!(lens[5..], [10; LEVELS - 5]);
     }
 }
