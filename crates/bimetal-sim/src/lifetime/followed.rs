@@ -53,7 +53,7 @@ const FILLS: u64 = 8;
 const SHORT_ROUNDS_MAX: u64 = 1024;
 
 /// Number of bytes that all rounds of a run read and write, at most. Three rounds may be more.
-const BYTES_MAX: u64 = 160 << 30;
+const BYTES_MAX: u64 = 32 << 30;
 
 /// Factors by which the shorter runs are shorter than the longest run.
 const SHORTER: [u64; 2] = [4, 2];
