@@ -315,6 +315,22 @@ impl Story {
     }
 }
 
+/// Number of blocks of [`flushed`].
+pub const BLOCKS: u64 = 12;
+
+/// Returns a volume whose blocks were each written and flushed alone, and the numbers of the
+/// writes.
+pub fn flushed(scheme: &'static str, settings: &[(&str, &str)]) -> (Story, Vec<u64>) {
+    let mut story = Story::new(1, scheme, settings, 8000);
+    let write = |block: u64| {
+        let number = story.write(block * 8, 8);
+        story.flush();
+        number
+    };
+    let written = (0..BLOCKS).map(write).collect();
+    (story, written)
+}
+
 /// Returns the pages of `structure` on the drives.
 pub fn pages(story: &mut Story, structure: Structure) -> Vec<Page> {
     let layout = story.volume().view().layout.clone();
