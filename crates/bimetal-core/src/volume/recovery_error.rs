@@ -38,14 +38,17 @@ pub enum RecoveryError {
     },
     /// A member lacks the metadata of this volume.
     #[error(
-        "member {} ({}) has no metadata of this volume: if they were overwritten, `bimetal rescue` writes a new state",
-        member.0, role.name()
+        "member {} ({}) lacks the volume's {}", member.0, role.name(),
+        if *rescuable { "state: if it was overwritten, `bimetal rescue` writes a new state" } else { "superblock" }
     )]
     Unformatted {
         /// The member.
         member: MemberId,
         /// Role of the member.
         role: Role,
+        /// Set if the state of a home is missing, which a rescue can write anew; the superblocks of
+        /// slots are missing otherwise.
+        rescuable: bool,
     },
     /// A page of metadata cannot be read.
     #[error("member {} ({}): the metadata at sector {sector} cannot be read", member.0, role.name())]

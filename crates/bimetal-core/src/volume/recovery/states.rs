@@ -114,7 +114,7 @@ impl<P: Payload> Recovery<P> {
             None if is_damaged => {
                 self.fail(|member, role| RecoveryError::Damaged { member, role, what: WHAT }, home);
             }
-            None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, home),
+            None => self.fail(|member, role| RecoveryError::Unformatted { member, role, rescuable: true }, home),
         }
     }
 

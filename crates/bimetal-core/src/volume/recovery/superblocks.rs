@@ -83,7 +83,7 @@ impl<P: Payload> Recovery<P> {
                 Some(sector) => {
                     self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, member);
                 }
-                None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, member),
+                None => self.fail(|member, role| RecoveryError::Unformatted { member, role, rescuable: false }, member),
             },
         }
         None
