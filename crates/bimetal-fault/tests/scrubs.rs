@@ -478,3 +478,31 @@ fn scrub_finds_and_mends_pages_from_an_earlier_time() {
         }
     }
 }
+
+/// A block at home that differs from its clean copy, or cannot be read, is written again from the
+/// copy. Regression: a scrub did not read home, and damage of home was found by nobody: once the
+/// copy was evicted, reads returned home's damaged content without an error.
+#[test]
+fn scrub_mends_home_from_clean_copies() {
+    let (mut story, written) = at_rest("smart-response", &[("mode", "maximized"), ("idle", "1ms")]);
+    story.pass(Nanoseconds::from_seconds(100), ALL);
+    assert_eq!(story.volume().view().map.dirty_blocks(), 0, "home has all blocks");
+    assert_eq!(scrub(&mut story, None).bad_blocks, 0);
+    let home = story.drives[usize::from(HDD)].content(8 * 3 + 1);
+    story.drives[usize::from(HDD)].rot(8 * 3 + 1);
+    story.drives[usize::from(HDD)].spoil(8 * 5);
+    let found = scrub(&mut story, Some(Bytes::from_mib(1)));
+    let of = |block| BadBlock { block: Block(block), outcome: Outcome::Rewritten };
+    assert_eq!((found.bad, found.lost_blocks, found.blocks_left), (vec![of(3), of(5)], 0, 0));
+    assert!(story.drives[usize::from(HDD)].content(8 * 3 + 1) == home, "home has its content again");
+    assert_eq!(scrub(&mut story, None).bad_blocks, 0);
+    // A copy that is bad, too, mends nothing.
+    story.drives[usize::from(HDD)].rot(8 * 4);
+    let view = story.volume().view();
+    let (slot, _) = view.map.get(Block(4)).expect("a copy");
+    let sector = view.layout.slots.expect("slots").first_sector + u64::from(slot.0) * 8;
+    story.drives[usize::from(SSD)].rot(sector);
+    let outcomes: Vec<Outcome> = scrub(&mut story, None).bad.into_iter().map(|bad| bad.outcome).collect();
+    assert_eq!(outcomes, [Outcome::GivenUp]);
+    assert_eq!(story.read(8 * 5, 8), [written[5]; 8]);
+}

@@ -141,6 +141,10 @@ impl<P: Payload> Volume<P> {
                 self.note_comparison(&mut job, purpose, status, &payload);
                 self.put_job(task, Job::Compare(job));
             }
+            Job::CompareHome(mut job) => {
+                self.note_home_comparison(&mut job, status, &payload);
+                self.put_job(task, Job::CompareHome(job));
+            }
             Job::Hint(answer) => return self.end_hint(task, answer.as_deref()),
             Job::Discard(job) => return self.end_discard(task, &job, status),
             Job::Move(job) => return self.note_move(task, job, purpose, status, payload),

@@ -61,6 +61,7 @@ mod relocate;
 mod requests;
 mod scrub;
 mod scrub_copies;
+mod scrub_home;
 mod scrub_pages;
 mod shared_blocks;
 mod slots;
@@ -108,6 +109,7 @@ use requests::Requests;
 pub use scrub::{BadBlock, Outcome, Scrub};
 use scrub::{ScrubJob, Scrubber};
 use scrub_copies::CopiesJob;
+use scrub_home::HomeJob;
 use scrub_pages::PagesJob;
 pub use statistics::{Migrations, Statistics};
 use store::Store;
@@ -158,6 +160,7 @@ enum Job<P> {
     Scrub(ScrubJob),
     ScrubPages(Box<PagesJob>),
     Compare(CopiesJob<P>),
+    CompareHome(HomeJob<P>),
     /// A hint, with the answer of a drive that supports it.
     Hint(Option<Vec<Slot>>),
     Discard(DiscardJob),
@@ -627,6 +630,7 @@ impl<P: Payload> Volume<P> {
             Job::Fetch(job) => self.end_fetch(task, job),
             Job::Relocate(job) => self.run_relocation(task, job),
             Job::Compare(job) => self.run_comparison(task, job),
+            Job::CompareHome(job) => self.run_home_comparison(task, job),
             Job::Move(job) => self.run_move(task, job),
             Job::Commit => self.run_commit(task),
             Job::Announce => self.run_announcement(task),

@@ -7,13 +7,15 @@
 //! filled from home. Until the other slot is filled, home serves the block. If only the slot had
 //! the content, the bad copy stays, and the block is reported. The next read of the block is an
 //! error, and a write ends the error. For a mirror the copies are compared
-//! ([`scrub_copies`](super::scrub_copies)). At the end, a scrub waits until pages of metadata are
-//! written again, and reads these pages once more.
+//! ([`scrub_copies`](super::scrub_copies)). Then home is compared with clean copies
+//! ([`scrub_home`](super::scrub_home)). At the end, a scrub waits until pages of metadata are written
+//! again, and reads these pages once more.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::mend_pages::Mended;
 use super::operations::purpose;
+use super::scrub_home::Search;
 use super::scrub_pages::Pages;
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
@@ -38,6 +40,8 @@ const NAMED_MAX: usize = 4096;
 const PUT_BACK_MAX: u32 = 1000;
 /// Pause of a scrub after a page was put back.
 const PUT_BACK_PAUSE: Nanoseconds = Nanoseconds::from_millis(100);
+/// Pause of a scrub that found no clean copy in the blocks that it searched.
+const SEARCH_PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
 /// Largest number of errors of the block map that are listed; further errors are only counted.
 const WRONG_MAX: usize = 100;
 
@@ -63,11 +67,11 @@ pub enum Outcome {
     /// Home has the block's content: the copy in the slot was dropped, and another slot is filled
     /// from home.
     GivenUp,
-    /// Another member of a mirror has the block's content, and the bad copy was written again from
-    /// that member.
+    /// Another member of a mirror, or a clean copy of a block at home, has the block's content. The
+    /// bad copy was written again from there.
     Rewritten,
-    /// Another member of a mirror has the block's content, and the bad copy cannot be written
-    /// again.
+    /// Another member of a mirror, or a clean copy of a block at home, has the block's content. The
+    /// bad copy cannot be written again.
     OneCopyLeft,
     /// The block's content is in no other place.
     NoGoodCopy,
@@ -80,7 +84,7 @@ pub enum Outcome {
 pub struct Scrub {
     /// Number of blocks that were read.
     pub blocks_read: u64,
-    /// Approximate number of blocks off home that are still to be read.
+    /// Approximate number of blocks off home that are still to be read, or to be compared with home.
     pub blocks_left: u64,
     /// The first bad blocks.
     pub bad: Vec<BadBlock>,
@@ -127,7 +131,7 @@ struct Scrubbing {
     /// Set once the mended pages are being read again.
     verifies: bool,
     next: Slot,
-    /// The block that is read next, if the store is a mirror.
+    /// The block that is compared next, of a mirror, or of home with clean copies.
     next_block: Block,
     reads: u32,
     /// Bytes read in a second at most. `next_at` is the time from which the next read may begin.
@@ -251,6 +255,14 @@ impl Scrubber {
         }
     }
 
+    /// Counts the end of a comparison of home with `copies` clean copies.
+    pub(super) fn home_compared(&mut self, copies: u64) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            scrubbing.reads -= 1;
+            scrubbing.found.blocks_left = scrubbing.found.blocks_left.saturating_sub(copies);
+        }
+    }
+
     /// Notes a bad block. A block of several pieces counts once, if `has_pieces`.
     fn found(&mut self, bad: BadBlock, has_pieces: bool) {
         let Some(Scrubbing { found, .. }) = &mut self.scrubbing else { return };
@@ -370,7 +382,7 @@ impl<P: Payload> Volume<P> {
         self.set_time(now);
         let blocks = match self.view.layout.is_mirrored() {
             true => self.view.layout.total_blocks(),
-            false => self.view.map.slots_in_use(),
+            false => self.view.map.slots_in_use() + self.copies_to_compare(),
         };
         let pages = self.pages_to_scrub();
         // A checkpoint takes over the journal's pages, which no scrub reads.
@@ -407,7 +419,8 @@ impl<P: Payload> Volume<P> {
                     // The last pages were on members that cannot be read. A checkpoint may be due.
                     return true;
                 }
-                let Some(count) = (if is_mirrored { self.compare_next() } else { self.scrub_next() }) else {
+                let read = if is_mirrored { self.compare_next() } else { self.scrub_next() };
+                let Some(count) = read.or_else(|| self.compare_next_home()) else {
                     return self.scrub.nothing_left() && self.end_scrub();
                 };
                 self.scrub.read_begun(now, Bytes(count * self.view.layout.block.bytes().0));
@@ -487,6 +500,37 @@ impl<P: Payload> Volume<P> {
         Some(count)
     }
 
+    /// Begins to compare the next clean copies with home, once no slot is being read. Returns the
+    /// number of blocks of home that are read, or 0 if the scrub waits; `None` if no copy is left.
+    fn compare_next_home(&mut self) -> Option<u64> {
+        if self.store.cache().is_none() {
+            return None;
+        }
+        let scrubbing = self.scrub.scrubbing.as_mut()?;
+        let from = scrubbing.next_block;
+        match self.search_clean_copies(from) {
+            Search::Over => None,
+            Search::NotBefore(block) => {
+                let at = self.view.now.saturating_add(SEARCH_PAUSE);
+                let scrubbing = self.scrub.scrubbing.as_mut()?;
+                scrubbing.next_block = block;
+                scrubbing.next_at = scrubbing.next_at.max(at);
+                Some(0)
+            }
+            Search::Found(run) => {
+                if self.readable_home(run.first).is_none() {
+                    self.scrub.interrupt();
+                    return None;
+                }
+                let scrubbing = self.scrub.scrubbing.as_mut()?;
+                scrubbing.next_block = Block(run.end());
+                scrubbing.reads += 1;
+                self.begin_home_comparison(run);
+                Some(run.count)
+            }
+        }
+    }
+
     /// Returns the next adjacent slots in use. Blocks that a log still has in memory are skipped.
     fn next_to_scrub(&mut self) -> Vec<(Slot, Entry)> {
         let mut entries: Vec<(Slot, Entry)> = Vec::new();
@@ -506,7 +550,7 @@ impl<P: Payload> Volume<P> {
         entries
     }
 
-    fn read_to_scrub(&mut self, task: TaskId, first: Slot, count: u64) {
+    pub(super) fn read_to_scrub(&mut self, task: TaskId, first: Slot, count: u64) {
         let command = Command { kind: OpKind::Read, range: self.slot_sectors(first, count), fua: false };
         self.issue(task, purpose::BACKGROUND, self.member_of_slots(), command, P::empty());
     }
