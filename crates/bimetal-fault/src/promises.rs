@@ -23,10 +23,12 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     promises.push("a read that cannot return the right content fails, and only if a drive has failed".to_owned());
     promises.push(
         "one damaged page of metadata loses nothing; several cause errors or a refusal, as do both copies of a state \
-         or a table of places from an earlier time. Only both copies of the newest page of a journal or log, damaged \
-         after a crash within 0.5 s of the last flush, take back writes of this flush"
+         or a table of places from an earlier time. Two cases take writes back: both copies of the newest page of a \
+         journal or log, damaged after a crash within 0.5 s of the last flush, and all pages of a journal or log that \
+         together come back from an earlier time"
             .to_owned(),
     );
+    promises.push(of_home(scheme).to_owned());
     if scheme.members.iter().any(|(_, holds)| *holds == Holds::Copy) {
         promises.push(
             "the loss or failure of a member loses nothing while another member is there: reads return what they \
@@ -44,4 +46,17 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
         ));
     }
     promises
+}
+
+/// Returns the sentence about wrong content of a home drive, which has no checksums.
+fn of_home(scheme: &SchemeInfo) -> &'static str {
+    let has = |wanted: Holds| scheme.members.iter().any(|(_, holds)| *holds == wanted);
+    if has(Holds::Copy) {
+        "home has no checksums: wrong content of a drive is read; a scrub compares the copies"
+    } else if has(Holds::Cache) || has(Holds::Log) {
+        "home has no checksums, and content off home has: wrong content of a home drive is read; a scrub compares home \
+         with clean copies, and mends it from them"
+    } else {
+        "home has no checksums: wrong content of a drive is read, and no scrub finds it"
+    }
 }

@@ -37,8 +37,8 @@ pub enum FindError {
     Probe(#[from] ProbeError),
     /// The named drive has no label.
     #[error(
-        "{error} (if the drive has grown by more than {GROWN_BY_MAX}, `bimetal resize {}` finds it; if another program has \
-         written over it, `bimetal rescue VOLUME` does)", path.display()
+        "{error} (if the drive has grown, `bimetal resize {}` searches all of it; if another program has written over \
+         it, type `bimetal rescue VOLUME`)", path.display()
     )]
     Label {
         /// Path of the drive.
@@ -168,7 +168,7 @@ impl Scan {
             let share = until.saturating_duration_since(now) / left;
             left -= 1;
             let hint = match File::open(&probe.canonical) {
-                Ok(drive) => labels::rummage_until(&drive, usable(probe.size), GROWN_BY_MAX, Some(now + share)),
+                Ok(drive) => labels::rummage(&drive, usable(probe.size), GROWN_BY_MAX, Some(now + share)),
                 Err(_) => None,
             };
             match hint.and_then(|size| look_at_label(probe.clone(), &[size]).ok()) {
@@ -295,10 +295,12 @@ fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError>
 const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
 /// Maximum time for which the ends of drives that were not named are read for labels.
 const RUMMAGE_TIME: Duration = Duration::from_secs(3);
+/// Maximum time for which the end of a drive that was named is read for a label.
+const RUMMAGE_TIME_NAMED: Duration = Duration::from_millis(800);
 
 /// Reads the label of the named drive. If the drive has grown, other labels suggest its former end.
-/// If no size is suggested, the label is searched near the drive's end or, if `everywhere` is set,
-/// on the whole drive.
+/// If no size is suggested, the label is searched near the drive's end for a short time or, if
+/// `everywhere` is set, on the whole drive.
 fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled, FindError> {
     let (probe, error) = match look(path) {
         Ok(drive) => return Ok(drive),
@@ -306,9 +308,12 @@ fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled,
         Err(LookError::Label(probe, error)) => (*probe, error),
     };
     let mut hints = scan.sizes();
-    let within = if everywhere { probe.size } else { GROWN_BY_MAX };
+    let (within, until) = match everywhere {
+        true => (probe.size, None),
+        false => (GROWN_BY_MAX, Some(Instant::now() + RUMMAGE_TIME_NAMED)),
+    };
     if let Ok(drive) = File::open(&probe.canonical) {
-        hints.extend(labels::rummage(&drive, usable(probe.size), within));
+        hints.extend(labels::rummage(&drive, usable(probe.size), within, until));
     }
     look_at_label(probe, &hints).map_err(|_| FindError::Label { path: path.to_owned(), error })
 }

@@ -15,6 +15,9 @@ use bimetal_core::label::page::{self, Current, PAGE_BYTES, PageError, TooLongErr
 use bimetal_core::label::places::CopyPlace;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
 use bimetal_device::page::{Aligned, LabelPageError, read_label};
 
 /// Reasons for which a label cannot be read or written.
@@ -174,21 +177,17 @@ pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Res
 }
 
 /// Searches for a label near the end of an open drive of `size`, at most `within` bytes from that
-/// end. Returns the size at whose end the label is.
-pub fn rummage(drive: &File, size: Sectors, within: Bytes) -> Option<Sectors> {
-    rummage_until(drive, size, within, None)
-}
-
-/// Does the same as [`rummage`], until the time `until`.
-pub fn rummage_until(drive: &File, size: Sectors, within: Bytes, until: Option<Instant>) -> Option<Sectors> {
+/// end and until the time `until`. Holes of a file are not read. Returns the size at whose end the
+/// label is.
+pub fn rummage(drive: &File, size: Sectors, within: Bytes, until: Option<Instant>) -> Option<Sectors> {
     let mut chunk = vec![0; RUMMAGE_BYTES];
     let mut end = size.bytes().0;
     let last = end.saturating_sub(within.0);
     while end > last && until.is_none_or(|until| Instant::now() < until) {
         let start = end.saturating_sub(RUMMAGE_BYTES as u64);
         let bytes = &mut chunk[..(end - start) as usize];
-        // An unreadable part contains no label.
-        if drive.read_exact_at(bytes, start).is_ok() {
+        // A hole contains no label, and neither does an unreadable part.
+        if !is_hole(drive, start, end) && drive.read_exact_at(bytes, start).is_ok() {
             for (at, page) in bytes.chunks_exact(PAGE_BYTES).enumerate().rev() {
                 let Some(label) = page.try_into().ok().and_then(|page| page::decode(page).ok()) else { continue };
                 let own = label.own().size;
@@ -202,6 +201,13 @@ pub fn rummage_until(drive: &File, size: Sectors, within: Bytes, until: Option<I
         end = start;
     }
     None
+}
+
+fn is_hole(drive: &File, start: u64, end: u64) -> bool {
+    match rustix::fs::seek(drive, SeekFrom::Data(start)) {
+        Ok(data) => data >= end,
+        Err(error) => error == Errno::NXIO,
+    }
 }
 
 fn first_pages(capacity: Sectors, path: &Path) -> Result<[SectorRange; 2], LabelError> {

@@ -171,8 +171,8 @@ fn overwritten(located: &Located) -> Option<String> {
                 let carries =
                     if foreign.is_empty() { String::new() } else { format!(" and carries {}", foreign.join(", ")) };
                 Some(format!(
-                    "{member} is missing, and {} has its size, no label{carries}: if another program has written over \
-                     it, `bimetal rescue {name}` restores the rest",
+                    "{member} is missing. {} has its size and no label{carries}: if this is the drive, and another \
+                     program has written over it, `bimetal rescue {name}` restores the rest",
                     path.display()
                 ))
             }

@@ -579,7 +579,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     let output = place.run("check box --scrub");
     assert_eq!(output.status.code(), Some(3), "the answer is no");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("1 of 300 blocks off home failed the check"), "{text}");
+    assert!(text.contains("300 blocks off home read, 1 bad block"), "{text}");
     assert!(text.contains(&format!("unit 0 byte {}: 4096 bytes, no good copy", 77 * 8192)), "{text}");
     served.signal("-TERM");
     served.wait();

@@ -365,7 +365,7 @@ fn ssd_without_any_label_is_found_by_its_map() {
         ssd.write_all_at(&[0; 16 << 10], (SSD_MIB << 20) - at + (32 << 10)).unwrap();
     }
     let meaning = place.json()["meaning"].as_str().unwrap().to_owned();
-    assert!(meaning.contains("ssd is missing, and") && meaning.contains("bimetal rescue box"), "{meaning}");
+    assert!(meaning.contains("ssd is missing. ") && meaning.contains("bimetal rescue box"), "{meaning}");
     let told = place.succeed("rescue box");
     assert!(told.contains("pages of its map name the volume") && told.contains("box: rescued"), "{told}");
     assert_eq!(place.share_of_home_that_is_left(), 1.0);
@@ -386,7 +386,7 @@ fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     assert_eq!(output.status.code(), Some(3), "damage is listed");
     assert!(output.stderr.is_empty(), "the answer stands on standard output, once");
     let message = place.text(&output.stdout);
-    assert!(message.contains("failed the check, and home lacks a good copy of 1"), "{message}");
+    assert!(message.contains("1 bad block; 1 without a good copy"), "{message}");
 }
 
 /// Regression: `dump` left out marks. `dump` printed of places, totals and reports only that they

@@ -41,7 +41,7 @@ const PUT_BACK_MAX: u32 = 1000;
 /// Pause of a scrub after a page was put back.
 const PUT_BACK_PAUSE: Nanoseconds = Nanoseconds::from_millis(100);
 /// Pause of a scrub that found no clean copy in the blocks that it searched.
-const SEARCH_PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
+const SEARCH_PAUSE: Nanoseconds = Nanoseconds::from_millis(10);
 /// Largest number of errors of the block map that are listed; further errors are only counted.
 const WRONG_MAX: usize = 100;
 
@@ -503,11 +503,7 @@ impl<P: Payload> Volume<P> {
     /// Begins to compare the next clean copies with home, once no slot is being read. Returns the
     /// number of blocks of home that are read, or 0 if the scrub waits; `None` if no copy is left.
     fn compare_next_home(&mut self) -> Option<u64> {
-        if self.store.cache().is_none() {
-            return None;
-        }
-        let scrubbing = self.scrub.scrubbing.as_mut()?;
-        let from = scrubbing.next_block;
+        let from = self.scrub.scrubbing.as_ref()?.next_block;
         match self.search_clean_copies(from) {
             Search::Over => None,
             Search::NotBefore(block) => {

@@ -19,8 +19,8 @@ use crate::units::{SectorRange, Sectors};
 
 /// Blocks of home that are read at once.
 const READ_BLOCKS: u64 = 128;
-/// Blocks that are searched for clean copies before the scrub pauses.
-pub(super) const SEARCHED_AT_ONCE: u64 = 4096;
+/// Blocks that are searched for clean copies before the scrub pauses: some milliseconds.
+const SEARCHED_AT_ONCE: u64 = 65_536;
 
 /// A run of home that is being compared with clean copies.
 pub(crate) struct HomeJob<P> {
@@ -64,6 +64,9 @@ impl<P: Payload> Volume<P> {
 
     /// Searches for clean copies from block `from` on.
     pub(super) fn search_clean_copies(&self, from: Block) -> Search {
+        if self.copies_to_compare() == 0 {
+            return Search::Over;
+        }
         let total = self.view.layout.total_blocks();
         let end = total.min(from.0 + SEARCHED_AT_ONCE);
         let Some(first) = (from.0..end).map(Block).find(|&block| self.clean_copy(block).is_some()) else {

@@ -147,7 +147,7 @@ pub struct CheckReport {
     pub lost: Lost,
 }
 
-/// Block whose copy off home does not have the content that was written.
+/// Block with a copy that does not have the content that was written.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BadBlock {
     /// Number of the unit.
@@ -156,9 +156,9 @@ pub struct BadBlock {
     pub offset_bytes: u64,
     /// Size of the block, in bytes.
     pub bytes: u64,
-    /// Set if home has the same content; in this case the copy was dropped, and nothing is lost.
+    /// Set if another place has the content, so that nothing is lost.
     pub home_has_it: bool,
-    /// Outcome: `given-up` (home serves), `rewritten` or `one-copy-left` (of a mirror),
+    /// Outcome: `given-up` (home serves), `rewritten` or `one-copy-left` (of a mirror or of home),
     /// `no-good-copy`, `copies-differ`.
     #[serde(default)]
     pub outcome: String,

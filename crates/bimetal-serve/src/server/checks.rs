@@ -166,6 +166,25 @@ impl Server {
     }
 }
 
+/// Describes `bad` bad blocks of a cache or log, or of its home, of which `read` are off home.
+fn bad_in_words(report: &CheckReport, bad: u64, read: u64) -> String {
+    let with = |outcome: &str| report.bad.iter().filter(|bad| bad.outcome == outcome).count();
+    let blocks = counted(read, "block");
+    let mut text = format!("{blocks} off home read, {}", counted(bad, "bad block"));
+    for (outcome, meaning) in [
+        ("given-up", "read from home, which has the content"),
+        ("no-good-copy", "without a good copy"),
+        ("rewritten", "at home, written again from the copy off home"),
+        ("one-copy-left", "at home, which cannot be written again from the copy off home"),
+    ] {
+        let count = with(outcome);
+        if count > 0 {
+            text += &format!("; {count} {meaning}");
+        }
+    }
+    text
+}
+
 fn in_words(report: &CheckReport, is_mirrored: bool) -> String {
     let metadata = match report.metadata.len() {
         0 => "the map is consistent".to_owned(),
@@ -191,10 +210,7 @@ fn in_words(report: &CheckReport, is_mirrored: bool) -> String {
             )
         }
         0 => format!("{} off home: all checksums match", counted(read, "block")),
-        bad => {
-            let kept = report.bad.iter().filter(|bad| !bad.home_has_it).count();
-            format!("{bad} of {read} blocks off home failed the check, and home lacks a good copy of {kept}")
-        }
+        bad => bad_in_words(report, bad, read),
     };
     let end = if report.interrupted {
         "; not all was read: a drive failed, or the server is ending: start the scrub again"

@@ -114,7 +114,7 @@ fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
                 line!(text, "       it is the drive: {}", proofs.join("; "));
                 line!(
                     text,
-                    "nothing proves that this is the newest state of the drive and no older copy: only the lost \
+                    "       nothing proves that this is the newest state of the drive and no older copy: only the lost \
                      label could prove it"
                 );
             }
@@ -125,7 +125,10 @@ fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
         line!(text, "       it carries {} now{doubt}", member.foreign.join(", "));
     }
     if let Some(sector) = member.foreign_sector {
-        line!(text, "its header was overwritten, first in sector {sector}; the foreign content there will be lost");
+        line!(
+            text,
+            "       its header was overwritten, first in sector {sector}; the foreign content there will be lost"
+        );
     }
     if let Some(beginning) = member.beginning {
         let of = match beginning {
@@ -184,7 +187,7 @@ fn tell_content(report: &Report, damaged: &[&MemberReport], text: &mut String) {
         (None, Some(_)) if report.dry_run && damaged.iter().any(|member| member.state_lost) => {
             line!(text, "off home unknown until the state is written again");
         }
-        (None, Some(trouble)) => line!(text, "the volume cannot be served as it is: {trouble}"),
+        (None, Some(trouble)) => line!(text, "refused  the volume cannot be served as it is: {trouble}"),
         (None, None) => {}
     }
     let homes = damaged.iter().filter(|member| member.is_home);

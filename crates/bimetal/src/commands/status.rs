@@ -124,7 +124,7 @@ fn describe_dirty(status: &Status, text: &mut String) {
     };
     line!(text, "dirty    {dirty}");
     if let (Some(all), Some(used)) = (status.slots.bytes, status.slots.used_bytes) {
-        line!(text, "off home {} of {} in use", size(Bytes(used)), size(Bytes(all)));
+        line!(text, "off home {} of {} in use, with checksums; home has none", size(Bytes(used)), size(Bytes(all)));
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn describe_lost(lost: &Lost, text: &mut String) {
 
 fn describe_losses(status: &Status, text: &mut String) {
     if status.checksum_errors > 0 {
-        line!(text, "checksum {} read off home failed the check", counted(status.checksum_errors, "block"));
+        line!(text, "checksum {} of blocks off home failed the check", counted(status.checksum_errors, "read"));
     }
     for loss in &status.accepted_losses {
         let (what, had) = match loss.what.as_str() {

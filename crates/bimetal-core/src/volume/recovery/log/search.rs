@@ -64,8 +64,8 @@ impl<P: Payload> Recovery<P> {
         [Kind::Head, Kind::Foot].into_iter().any(|kind| self.is_behind_superblock(kind, page))
     }
 
-    /// Begins a search, because `page` is not the head of a segment at `first`. `head_unreadable` is
-    /// the sector of the page if it cannot be read.
+    /// Begins a search, because `page` is not the head of a segment at `first`. `head_unreadable`
+    /// is the sector of the page if it cannot be read.
     pub(super) fn begin_search(&mut self, first: Position, page: Option<Page>, head_unreadable: Option<u64>) {
         if page.as_ref().is_some_and(|page| self.is_segment_behind_superblock(page)) {
             return self.damaged(SUPERBLOCK_LOST);
