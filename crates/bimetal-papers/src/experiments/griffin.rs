@@ -32,7 +32,7 @@ use rayon::prelude::*;
 
 use altered::Change;
 
-use super::{ExperimentsError, Note, Plan, TIMED, Tried, Values, geometric_mean, mean, percent, ratio, tried};
+use super::{CLOSED, ExperimentsError, Note, Plan, TIMED, Tried, Values, geometric_mean, mean, percent, ratio, tried};
 use crate::claims::griffin::{P2P, SYS1};
 use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
 
@@ -56,6 +56,12 @@ const FAST_LOG: &str = "wd-velociraptor-300gb";
 /// Replay in which the host waits for answers as it did when the trace was recorded.
 const THINK: Replay = Replay::Think { speedup: 1.0 };
 
+/// Change by which the work of a short recording recurs, as work does in days.
+const AGAIN: Change = Change::Repeated(4);
+
+/// Share of writes in order from which on a trace leaves a log little to gain.
+const LITTLE_TO_GAIN: f64 = 0.95;
+
 /// Time after which a trace counts as over, longer than the timeout.
 const SETTLING: Nanoseconds = Nanoseconds(2_000_000_000_000);
 
@@ -64,10 +70,8 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
     let (desktops, servers) = (traces.all_shipped(&DESKTOPS)?, traces.all_shipped(&SERVERS)?);
     tables::measure(&mut values, traces)?;
     sentences::measure(&mut values, traces)?;
-    let settled = |traces: &[Loaded]| traces.iter().map(settled).collect::<Vec<_>>();
-    let servers = settled(&servers);
     let often = OftenSaved::of("sqlite", traces)?;
-    shipped(&mut values, &settled(&desktops), &servers, &often)?;
+    shipped(&mut values, &desktops, &servers, &often)?;
     latency(&mut values, &desktops)?;
     if is_shipped("desktop") {
         recorded(&mut values, traces, &often)?;
@@ -146,6 +150,9 @@ fn shipped(
     servers: &[Loaded],
     often: &OftenSaved,
 ) -> Result<(), ExperimentsError> {
+    let repeated: Vec<Loaded> = desktops.iter().map(|trace| settled(&AGAIN.of(trace))).collect();
+    let [desktops, servers] = [desktops, servers].map(|traces| traces.iter().map(settled).collect::<Vec<_>>());
+    let (desktops, servers) = (desktops.as_slice(), servers.as_slice());
     let all: Vec<Loaded> = desktops.iter().chain(servers).cloned().collect();
     let names = DESKTOPS.into_iter().chain(SERVERS).collect::<Vec<_>>();
     let logged = each(&all, || griffin(&COMPOSITE))?;
@@ -154,7 +161,8 @@ fn shipped(
     in_order(values, "griffin-sequentiality", &names, &all, &logged)?;
     let (ideal, simple) = (life(desktops, "ideal")?, life(desktops, "simple")?);
     let written_often = Change::WithoutOnce.tried(life(&written_often(desktops), "ideal")?);
-    values.explain("griffin-life-ideal", ideal, vec![written_often], erased(runs, often))?;
+    let repeated = AGAIN.tried(life(&repeated, "ideal")?);
+    values.explain("griffin-life-ideal", ideal, vec![written_often, repeated], erased(runs, often))?;
     values.note("griffin-life-simple", ratio(simple, ideal))?;
     log_of_slc(values, "griffin-slc-log", desktops, often)
 }
@@ -209,8 +217,15 @@ fn in_order(
         format!("{name} {} to {}", percent(without.ssd_write_sequentiality), percent(with.ssd_write_sequentiality))
     });
     let shares = format!("share in order: {}", shares.collect::<Vec<_>>().join(", "));
-    let mean_gain = mean(with.iter().zip(&without).map(|(with, without)| gain(with, without)));
-    values.explain(claim, mean_gain, vec![Change::Small.tried(small), Change::WithoutOnce.tried(often)], shares)
+    let pairs = || with.iter().zip(&without);
+    let mut changes = vec![Change::Small.tried(small), Change::WithoutOnce.tried(often)];
+    let with_room =
+        || pairs().filter(|(_, without)| without.ssd_write_sequentiality.is_some_and(|at| at < LITTLE_TO_GAIN));
+    if with_room().count() < names.len() {
+        let text = format!("without the traces that are in order to {} and more", percent(Some(LITTLE_TO_GAIN)));
+        changes.push(tried(text, mean(with_room().map(|(with, without)| gain(with, without)))));
+    }
+    values.explain(claim, mean(pairs().map(|(with, without)| gain(with, without))), changes, shares)
 }
 
 /// Returns the lifetime of flash with a log, relative to the lifetime without a log, computed from
@@ -322,8 +337,9 @@ fn times(factor: f64) -> String {
     crate::claims::Unit::Times.text(factor)
 }
 
-/// Change of the replay that is tried: the host waits.
+/// Changes of the replay that are tried: the host waits, and does nothing else than wait.
 const WAITS: &str = "if the host waits for answers as it did when recorded";
+const ONE_BY_ONE: &str = "if each request follows at once the answer to the request before";
 
 /// Returns a latency relative to another latency as a change that was tried.
 fn tried_latency(change: &str, relative: Option<f64>) -> Tried {
@@ -380,7 +396,9 @@ fn latencies_of_others(values: &mut Values, traces: &Traces) -> Result<(), Exper
         let Some(desktop) = traces.public(name)? else { continue };
         let ((timed, runs), (thinking, _)) = (relative(&desktop, TIMED)?, relative(&desktop, THINK)?);
         let caused = relative_with(&desktop, cause, &runs)?;
-        let causes = vec![tried_latency(WAITS, thinking), tried_latency(text, caused)];
+        let (one_by_one, _) = relative(&desktop, CLOSED)?;
+        let causes =
+            vec![tried_latency(WAITS, thinking), tried_latency(text, caused), tried_latency(ONE_BY_ONE, one_by_one)];
         values.explain(claim, less_1(timed), causes, directions(&runs))?;
     }
     Ok(())
@@ -435,6 +453,9 @@ fn timeouts(
     )?;
     let fired = griffin(&alone("off", "0.01")).play(trace, TIMED)?;
     let behind = ratio(griffin(&alone("off", "0.01")).play(&behind, TIMED)?.write_savings, cached.write_savings);
+    // A timeout saves the same writes, whatever is read.
+    let calm = Change::WithoutMinutes(3);
+    let calmer = griffin(&alone("off", "0.01")).play(&calm.of(trace), TIMED)?;
     let (seconds, count) = (analysis.duration_s.unwrap_or_default(), fired.migration.count.unwrap_or_default());
     let as_often = if count == 0 { none } else { run(&format!("{}s", (seconds / (count + 1) as f64).ceil()))? };
     let as_often = ratio(fired.write_savings, as_often.write_savings);
@@ -444,6 +465,7 @@ fn timeouts(
         vec![
             tried("relative to a timeout that fires as often as the threshold", as_often),
             tried(cache.text(), behind),
+            calm.tried(ratio(calmer.write_savings, timeout.write_savings)),
         ],
         format!(
             "the threshold alone migrates {count} times in the trace's {:.1} hours, and the timeout {}",

@@ -1,7 +1,7 @@
 //! Traces of which one property was changed: they show whether the property causes a difference to
 //! the paper.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
@@ -17,6 +17,9 @@ const BLOCK_SECTORS: u64 = 8;
 
 /// Sectors of the largest write that counts as small: 16 KiB.
 const SMALL_SECTORS: u64 = 32;
+
+/// Time after which a backup reads what was written.
+const DAY: Nanoseconds = Nanoseconds::from_seconds(24 * 3600);
 
 /// A property that is changed.
 #[derive(Clone, Copy)]
@@ -37,6 +40,12 @@ pub(super) enum Change {
     Parts(u64),
     /// The minutes that read most blocks after a write, so many of them, read nothing.
     WithoutMinutes(usize),
+    /// The trace is played so many times in a row.
+    Repeated(u64),
+    /// A backup, a day after the trace, reads each block that was written.
+    Backup,
+    /// The blocks that are never written are not read.
+    WithoutUnwritten,
 }
 
 impl Change {
@@ -52,6 +61,9 @@ impl Change {
             Self::Parts(count) => format!("in recordings of 1/{count} of the length"),
             Self::WithoutMinutes(1) => "without the minute that reads most written blocks".to_owned(),
             Self::WithoutMinutes(minutes) => format!("without the {minutes} minutes that read most written blocks"),
+            Self::Repeated(times) => format!("if each trace is played {times} times"),
+            Self::Backup => "if a backup a day later reads each block that was written".to_owned(),
+            Self::WithoutUnwritten => "without the reads of blocks that are never written".to_owned(),
         }
     }
 
@@ -71,10 +83,13 @@ impl Change {
             Self::Cached(mib) => cached(all, mib * 256),
             Self::Pauses(seconds) => shortened(all, Nanoseconds::from_seconds(seconds)),
             Self::Slower(times) => slowed(all, times),
-            Self::WithoutOnce => without_written(all, 1),
-            Self::WithoutTwice => without_written(all, 2),
+            Self::WithoutOnce => without_blocks(all, OpKind::Write, |writes| writes == 1),
+            Self::WithoutTwice => without_blocks(all, OpKind::Write, |writes| writes == 2),
             Self::Parts(count) => parted(all, count),
             Self::WithoutMinutes(minutes) => without_minutes(all, minutes),
+            Self::Repeated(times) => repeated(all, times),
+            Self::Backup => backed_up(all),
+            Self::WithoutUnwritten => without_blocks(all, OpKind::Read, |writes| writes == 0),
         };
         Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
     }
@@ -100,6 +115,12 @@ impl Altered {
             changed.push((*change, analysis(&altered)?));
         }
         Ok(Self { plain: analysis(trace)?, changed, left })
+    }
+
+    /// Returns the trace with its first changes alone, so many of them.
+    pub(super) fn first(&self, changes: usize) -> Self {
+        let changed = self.changed.iter().take(changes).cloned().collect();
+        Self { plain: self.plain.clone(), changed, left: self.left }
     }
 
     /// Returns each change, with the analysis of the changed trace.
@@ -172,20 +193,20 @@ fn slowed(requests: &[Request], times: u64) -> Vec<Request> {
     requests.iter().map(slower).collect()
 }
 
-/// Leaves out the blocks that are written exactly `times` times from all writes.
-fn without_written(requests: &[Request], times: u64) -> Vec<Request> {
-    let is_write = |request: &Request| request.kind == OpKind::Write;
+/// Leaves out blocks from all requests of a kind: those whose number of writes `leaves`.
+fn without_blocks(requests: &[Request], kind: OpKind, leaves: impl Fn(u64) -> bool) -> Vec<Request> {
     let mut writes = HashMap::<u64, u64>::new();
-    for block in requests.iter().filter(|request| is_write(request)).flat_map(blocks) {
+    for block in requests.iter().filter(|request| request.kind == OpKind::Write).flat_map(blocks) {
         *writes.entry(block).or_default() += 1;
     }
     let mut left = Vec::new();
     for request in requests {
-        if !is_write(request) {
+        if request.kind != kind {
             left.push(*request);
             continue;
         }
-        let stays: Vec<u64> = blocks(request).filter(|block| writes.get(block) != Some(&times)).collect();
+        let stays = |block: &u64| !leaves(writes.get(block).copied().unwrap_or_default());
+        let stays: Vec<u64> = blocks(request).filter(stays).collect();
         for run in stays.chunk_by(|block, next| block + 1 == *next) {
             let range = SectorRange::new(run[0] * BLOCK_SECTORS, run.len() as u64 * BLOCK_SECTORS);
             left.push(Request { range, ..*request });
@@ -243,6 +264,34 @@ fn without_minutes(requests: &[Request], minutes: usize) -> Vec<Request> {
     requests.iter().filter(stays).copied().collect()
 }
 
+/// Returns the requests so many times in a row.
+fn repeated(requests: &[Request], times: u64) -> Vec<Request> {
+    let (Some(first), Some(last)) = (requests.first(), requests.last()) else { return Vec::new() };
+    let length = last.arrival.saturating_sub(first.arrival).0;
+    let later = |time: u64| {
+        requests.iter().map(move |request| {
+            let arrival = Nanoseconds(request.arrival.0 + time * length);
+            Request { arrival, ..*request }
+        })
+    };
+    (0..times).flat_map(later).collect()
+}
+
+/// Returns the requests, and a day later a read of each block that was written.
+fn backed_up(requests: &[Request]) -> Vec<Request> {
+    let (mut all, Some(last)) = (requests.to_vec(), requests.last()) else { return Vec::new() };
+    let writes = requests.iter().filter(|request| request.kind == OpKind::Write);
+    let written: BTreeSet<u64> = writes.flat_map(blocks).collect();
+    all.extend(written.into_iter().map(|block| Request {
+        arrival: last.arrival + DAY,
+        kind: OpKind::Read,
+        range: SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS),
+        response: None,
+        ..*last
+    }));
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,5 +344,30 @@ mod tests {
         let ranges: Vec<_> = cut.iter().map(|request| (request.range.start.0, request.range.len.0)).collect();
         assert_eq!(ranges, [(8, 16), (32, 8)], "adjacent blocks stay one write");
         assert_eq!(changed(Change::Small, vec![large, request(1, write, 4)]), [(1, 4)]);
+    }
+
+    #[test]
+    fn trace_is_repeated_behind_its_end() {
+        let (read, write) = (OpKind::Read, OpKind::Write);
+        let all = vec![request(5, write, 1), request(7, read, 9)];
+        assert_eq!(changed(Change::Repeated(3), all), [(5, 1), (7, 9), (7, 1), (9, 9), (9, 1), (11, 9)]);
+        assert!(changed(Change::Repeated(3), Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn backup_reads_each_written_block_once() {
+        let (read, write) = (OpKind::Read, OpKind::Write);
+        let all = vec![request(0, write, 3), request(1, write, 1), request(2, write, 3), request(3, read, 9)];
+        let later = 3 + 24 * 3600;
+        assert_eq!(changed(Change::Backup, all)[3..], [(3, 9), (later, 1), (later, 3)]);
+        assert!(changed(Change::Backup, Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn reads_of_written_blocks_stay() {
+        let (read, write) = (OpKind::Read, OpKind::Write);
+        let run = Request { range: SectorRange::new(8, 24), ..request(0, read, 0) };
+        let all = vec![run, request(1, write, 2), request(2, read, 5)];
+        assert_eq!(changed(Change::WithoutUnwritten, all), [(0, 2), (1, 2)]);
     }
 }

@@ -105,14 +105,23 @@ fn public_desktops(values: &mut Values, traces: &[Loaded]) -> Result<(), Experim
     over(values, "griffin-ideal-least-public", &desktops, LOWEST, SAVINGS)?;
     over(values, "griffin-ideal-most-public", &desktops, HIGHEST, SAVINGS)?;
     over(values, "griffin-top-overwrites-public", &desktops, AVERAGE, TOP)?;
+    let desktops = altered(traces, &[Change::Small, Change::Cached(256), Change::WithoutUnwritten])?;
     over(values, "griffin-top-reads-public", &desktops, AVERAGE, TOP_READS)
 }
 
-/// Measures table 3 over a virtual machine.
+/// Measures table 3 over a virtual machine. Twice in two hours, some program writes for three
+/// minutes and reads what it wrote.
 fn of_machine(values: &mut Values, machine: &Loaded) -> Result<(), ExperimentsError> {
-    let changes = [Change::Small, Change::Cached(1024), Change::WithoutMinutes(3), Change::Slower(10)];
+    let changes = [
+        Change::Small,
+        Change::Cached(1024),
+        Change::WithoutMinutes(3),
+        Change::Slower(10),
+        Change::WithoutMinutes(6),
+        Change::Backup,
+    ];
     let machine = Altered::of(machine, &changes)?;
-    cells(values, &MACHINE, &machine, &machine)
+    cells(values, &MACHINE, &machine.first(4), &machine)
 }
 
 /// Measures tables 4 and 5 over a server with source code.
