@@ -8,6 +8,8 @@
 //!   first.
 //! - Where the managers' SSD holds all addresses, their scores are also measured with an SSD of
 //!   512 MiB, a twelfth of the recorded disk.
+//! - PCMark's number of requests under way is not public. The disk's score is also measured with 4
+//!   requests under way.
 //! - Scores are scaled so that the SSD alone scores 25,000, as in the paper. Prices follow from the
 //!   paper's scores and its scores for each dollar: SSD 25,000 / 223, disk 5,000 / 77, manager
 //!   score / budget less the SSD.
@@ -17,6 +19,7 @@ mod figures;
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
+use bimetal_sim::simulator::Replay;
 use rayon::prelude::*;
 
 use super::{CLOSED, ExperimentsError, Note, Plan, Tried, Values, geometric_mean, mean, percent, ratio, tried};
@@ -117,13 +120,13 @@ struct Set {
 impl Set {
     fn of(traces: &[Loaded]) -> Result<Self, ExperimentsError> {
         let twice: Vec<Loaded> = traces.iter().map(twice).collect();
-        let ssd = play(&twice, || Plan::new("ssd-only").ssd(SSD))?;
+        let ssd = play(&twice, CLOSED, || Plan::new("ssd-only").ssd(SSD))?;
         Ok(Self { twice, ssd })
     }
 
     /// Returns the runs of a scheme with the paper's drives.
     fn runs(&self, scheme: &'static str, settings: &[(&str, &str)]) -> Result<Vec<Run>, ExperimentsError> {
-        play(&self.twice, || Plan::new(scheme).ssd(SSD).hdd(HDD).set(settings))
+        play(&self.twice, CLOSED, || Plan::new(scheme).ssd(SSD).hdd(HDD).set(settings))
     }
 
     /// Returns the score of some runs.
@@ -131,26 +134,32 @@ impl Set {
         geometric_mean(runs.iter().zip(&self.ssd).map(|(run, ssd)| ratio(rate(run), rate(ssd))))
     }
 
-    /// Returns the scores of the disk with the reads alone, and without a cache of writes.
-    fn other_disks(&self) -> Result<[(&'static str, Option<f64>); 2], ExperimentsError> {
+    /// Returns the scores of the disk with the reads alone, without a cache of writes, and with
+    /// several requests under way.
+    fn other_disks(&self) -> Result<[(&'static str, Option<f64>); 3], ExperimentsError> {
         let reads = self.twice.iter().map(|trace| {
             let requests = trace.requests.iter().filter(|request| request.kind == OpKind::Read).copied().collect();
             Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
         });
         let reads: Vec<Loaded> = reads.filter(|trace| !trace.requests.is_empty()).collect();
-        let hdd = play(&reads, || Plan::new("hdd-only").hdd(HDD))?;
-        let reads = Self { ssd: play(&reads, || Plan::new("ssd-only").ssd(SSD))?, twice: reads };
+        let drives = [Plan::new("hdd-only").hdd(HDD), Plan::new("ssd-only").ssd(SSD)];
+        let both = |traces: &[Loaded], replay| -> Result<Option<f64>, ExperimentsError> {
+            let [hdd, ssd] = drives.each_ref().map(|drive| play(traces, replay, || drive.clone()));
+            let set = Self { twice: Vec::new(), ssd: ssd? };
+            Ok(set.score(&hdd?))
+        };
         let through = self.runs("hdd-only", &[("hdd.write_cache", "off")])?;
         Ok([
-            ("if only the reads are played", reads.score(&hdd)),
+            ("if only the reads are played", both(&reads, CLOSED)?),
             ("without the disk's write cache", self.score(&through)),
+            ("with 4 requests under way at a time", both(&self.twice, Replay::Closed { depth: 4 })?),
         ])
     }
 }
 
 /// Plays the second pass of each trace, several traces at a time.
-fn play(traces: &[Loaded], plan: impl Fn() -> Plan + Sync) -> Result<Vec<Run>, ExperimentsError> {
-    traces.par_iter().with_max_len(1).map(|trace| plan().warmup(0.5).play(trace, CLOSED)).collect()
+fn play(traces: &[Loaded], replay: Replay, plan: impl Fn() -> Plan + Sync) -> Result<Vec<Run>, ExperimentsError> {
+    traces.par_iter().with_max_len(1).map(|trace| plan().warmup(0.5).play(trace, replay)).collect()
 }
 
 fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), ExperimentsError> {
@@ -199,7 +208,7 @@ fn changed_score(
         return Ok(Some((STREAMS.to_owned(), set.score(&runs))));
     }
     let Some(size) = small else { return Ok(None) };
-    let runs = play(&set.twice, || Plan::new(scheme).ssd(SSD).ssd_size(size).hdd(HDD))?;
+    let runs = play(&set.twice, CLOSED, || Plan::new(scheme).ssd(SSD).ssd_size(size).hdd(HDD))?;
     Ok(Some((with_small_ssd(size), set.score(&runs))))
 }
 
