@@ -14,6 +14,9 @@
 //!   A fixed piece of work took 17 to 64 times as long in the guest of `boot` as outside.
 //! - An aged disk has the files scattered by `bimetal_trace::age`, in fragments of 16, 64 and
 //!   256 KiB on average. Each length of fragments is tried with each share of the think time.
+//!   Fragments of 4 KiB, the clusters of NTFS, are tried as a change.
+//! - Programs have the types of Combo Drive's table 1 and their counterparts under Linux. A list of
+//!   the programs that the starts read, as Layout.ini has under Windows, is tried as a change.
 //! - The time of a start is the think time, in which the recording had no request under way, plus
 //!   the time of the requests, played one after another.
 //! - The SSD holds 6 % of the recorded addresses, as in Combo Drive's section 5. Files move before
@@ -109,10 +112,14 @@ fn starts(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
     let text = format!("{each}; optimized, the SSD serves {share}");
     let removed = vec![tried(&served, Some(larger.removed()))];
     values.explain("combo-start-optimized", Some(all.removed()), removed, text)?;
+    let modules = Program::of(&starts, &with_modules(files.clone()), size, think)?;
+    let modules = tried("if the modules of Python count as program libraries", Some(modules.shorter()));
+    let by_list = served_by_list(&starts, files, size)?;
+    let by_list = (by_list.seconds + think) / plain.seconds - 1.0;
     values.explain(
         "combo-optimizer",
         Some(all.shorter()),
-        vec![tried(served, Some(larger.shorter()))],
+        vec![tried(served, Some(larger.shorter())), tried(LISTED, Some(by_list)), modules],
         format!("the SSD serves {before} of the blocks read without the optimizer, and {share} with it"),
     )
 }
@@ -153,6 +160,26 @@ impl Program {
     fn shorter(&self) -> f64 {
         self.optimized.seconds / self.plain.seconds - 1.0
     }
+}
+
+/// Returns the files with the modules of Python named as libraries.
+fn with_modules(mut files: Vec<FileExtent>) -> Vec<FileExtent> {
+    let is_module = |file: &&mut FileExtent| [".py", ".pyc"].iter().any(|end| file.path.ends_with(end));
+    files.iter_mut().filter(is_module).for_each(|file| file.path.push_str(".so"));
+    files
+}
+
+/// Change of the optimizer that is tried (Combo Drive, section 3.1.1).
+const LISTED: &str = "if the optimizer moves only the programs that the starts read, as Layout.ini lists them";
+
+/// Plays the starts behind an optimizer that moves only the programs that the starts read.
+fn served_by_list(starts: &Loaded, mut files: Vec<FileExtent>, size: Bytes) -> Result<Started, ExperimentsError> {
+    let reads: Vec<SectorRange> =
+        starts.requests.iter().filter(|request| request.kind == OpKind::Read).map(|request| request.range).collect();
+    let is_listed =
+        |file: &&mut FileExtent| is_program(&file.path) && reads.iter().any(|read| read.overlaps(file.sectors));
+    (0..).zip(files.iter_mut().filter(is_listed)).for_each(|(line, file)| file.listed = Some(line));
+    served(starts, combo("list", size, &files))
 }
 
 /// Returns the requests without the reads that touch no file.
@@ -236,23 +263,25 @@ impl Recorded {
         Ok([served(&starts, combo("none", size, &files))?, served(&starts, combo("type", size, &files))?])
     }
 
+    /// Returns the time on the disk, with the files in fragments of this length.
+    fn aged(&self, fragment: Bytes) -> Result<f64, ExperimentsError> {
+        let ageing = Ageing::new(&self.map, SEED, fragment)?;
+        let mut requests = Vec::new();
+        self.starts.requests.iter().for_each(|request| ageing.requests(request, &mut requests));
+        let starts = Loaded { requests, queue_events: self.starts.queue_events, compact: false };
+        Ok(served(&starts, Plan::new("hdd-only").hdd(HDD))?.seconds)
+    }
+
     fn times(&self) -> Result<Times, ExperimentsError> {
         let files = extents(&self.map);
         let size = Self::ssd_size(&files);
-        let aged = |fragment: Bytes| -> Result<f64, ExperimentsError> {
-            let ageing = Ageing::new(&self.map, SEED, fragment)?;
-            let mut requests = Vec::new();
-            self.starts.requests.iter().for_each(|request| ageing.requests(request, &mut requests));
-            let starts = Loaded { requests, queue_events: self.starts.queue_events, compact: false };
-            Ok(served(&starts, Plan::new("hdd-only").hdd(HDD))?.seconds)
-        };
         let [small, medium, large] = FRAGMENTS;
         Ok(Times {
             hdd: served(&self.starts, Plan::new("hdd-only").hdd(HDD))?,
             ssd: served(&self.starts, Plan::new("ssd-only").ssd(SSD))?,
             plain: served(&self.starts, combo("none", size, &files))?,
             optimized: served(&self.starts, combo("type", size, &files))?,
-            aged: [aged(small)?, aged(medium)?, aged(large)?],
+            aged: [self.aged(small)?, self.aged(medium)?, self.aged(large)?],
         })
     }
 
@@ -265,6 +294,8 @@ impl Recorded {
 /// Mean lengths of the fragments of aged files, and the seed of their places.
 const FRAGMENTS: [Bytes; 3] = [Bytes::from_kib(16), Bytes::from_kib(64), Bytes::from_kib(256)];
 const SEED: u64 = 1;
+/// Usual size of a cluster of NTFS: the shortest fragments that a file can have.
+const CLUSTER: Bytes = Bytes::from_kib(4);
 
 /// Shares of the think time of an office program that was recorded on a busy machine.
 const BUSY: [f64; 3] = [0.1, 0.3, 1.0];
@@ -330,10 +361,18 @@ fn boot(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
         percent(plain_behind.from_ssd),
         percent(optimized_behind.from_ssd)
     );
-    let moved = vec![tried(moved, shorter(&plain_behind, &optimized_behind)[1])];
-    decide(values, "combo-boot-optimizer", &shorter(plain, optimized), &each, moved)?;
-    let aged = each_age(&recorded, &times, EMULATED, |aged, think| (aged + think) / (hdd.seconds + think));
-    decide(values, "combo-boot-aged", &aged, &format!("for each length of fragments {each}"), Vec::new())
+    let files = extents(&recorded.map);
+    let size = Recorded::ssd_size(&files);
+    let by_list = served_by_list(&recorded.starts, files, size)?;
+    let changes =
+        vec![tried(moved, shorter(&plain_behind, &optimized_behind)[1]), tried(LISTED, shorter(plain, &by_list)[1])];
+    decide(values, "combo-boot-optimizer", &shorter(plain, optimized), &each, changes)?;
+    let slower = |aged: f64, think: f64| (aged + think) / (hdd.seconds + think);
+    let scattered = recorded.aged(CLUSTER)?;
+    let scattered = recorded.each(EMULATED, |think| slower(scattered, think))[1];
+    let scattered = vec![tried("in fragments of 4 KiB, the clusters of NTFS, with 3 % of the think time", scattered)];
+    let aged = each_age(&recorded, &times, EMULATED, slower);
+    decide(values, "combo-boot-aged", &aged, &format!("for each length of fragments {each}"), scattered)
 }
 
 /// Returns the time in which no request was under way.
