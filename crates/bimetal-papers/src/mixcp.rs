@@ -9,6 +9,7 @@
 //!   utilisation.
 //! - The life of a MixedStore is that of the last quarter of its requests. A life counts only if
 //!   the requests in front of this quarter fill the flash: new flash needs no collection.
+//!   Beside these lives, the lives of Financial are counted from new flash on.
 //! - Of TPC-H, only the averages in table 2 are known. TPC-H gets the same working set as
 //!   Financial.
 
@@ -129,10 +130,19 @@ const PROVISIONED: [(&str, f64, [Option<f64>; 2]); 3] = [
 /// Share of a MixedStore's requests that is played before measuring.
 const WARMUP: f64 = 0.75;
 
+/// Parts of a MixedStore's requests over which the life of new flash is counted.
+const NEW: [u64; 2] = [2, 1];
+
+/// Life of the flash in a run's results. The paper counts rated cycles alone.
+const YEARS: &str = "devices.ssd.flash.lifetime_years_cycles";
+
 /// Flash sizes of figure 7 relative to the chosen size, and factors by which requests arrive
 /// faster.
 const SIZES: [f64; 5] = [1.0, 1.25, 1.5, 2.0, 3.0];
 const FASTER: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
+
+/// Sectors of a request below which a training workload is a workload of small requests.
+pub(crate) const SMALL: f64 = 16.0;
 
 /// Predicted and simulated behaviour.
 #[derive(Clone, Copy, Debug)]
@@ -183,6 +193,15 @@ pub struct Mixed {
     pub flash_share: f64,
 }
 
+/// Lives of new flash.
+#[derive(Clone, Debug)]
+pub struct FromNew {
+    /// Number of requests over which the lives are counted.
+    pub requests: u64,
+    /// Lifetime in years by the provisioning of the flash.
+    pub years: Vec<(&'static str, f64)>,
+}
+
 /// A point of figure 7.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
@@ -202,6 +221,8 @@ pub struct Reproduction {
     pub trained_on: Bytes,
     /// Mean errors of response time and erase rate, on the training set and on held-out workloads.
     pub errors: [(f64, f64); 2],
+    /// Mean error of the response time over the training workloads of small requests.
+    pub error_of_small: f64,
     /// Number of workloads in the training set and in the held-out set.
     pub workloads: [usize; 2],
     /// Predicted and measured behaviour of the held-out workloads, drawn in figure 5.
@@ -210,6 +231,8 @@ pub struct Reproduction {
     pub table_3: Vec<Row>,
     /// Rows of MixedStore's table 4 and figure 6.
     pub table_4: Vec<Provisioned>,
+    /// Lives of Financial's flash, counted from new flash on.
+    pub lives_from_new: Vec<FromNew>,
     /// Points of MixedStore's figure 7.
     pub figure_7: Vec<Point>,
     /// Mechanisms behind the errors of table 3.
@@ -270,7 +293,8 @@ pub fn reproduce(
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Reproduction, PaperError> {
     let profile = drive()?;
-    let compared = LISTED.len() + mechanisms::RUNS + scale.provisioned * PROVISIONED.len() + SIZES.len() * FASTER.len();
+    let provisioned = (scale.provisioned + NEW.len()) * PROVISIONED.len();
+    let compared = LISTED.len() + mechanisms::RUNS + provisioned + SIZES.len() * FASTER.len();
     let runs = scale.workloads + scale.held_out + compared;
     let done = AtomicU64::new(0);
     let over = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, runs as u64);
@@ -283,14 +307,18 @@ pub fn reproduce(
     let mechanisms = Mechanisms::observe(&subject, trained_on, &over)?;
     let figure_7 = subject.figure_7(&over)?;
     let table_4 = subject.table_4(scale, &over)?;
+    let lives_from_new = subject.lives_from_new(scale, &over)?;
+    let small: Vec<Sample> = samples.iter().filter(|sample| sample.workload.request_sectors < SMALL).copied().collect();
     let told = |sample: &Sample| (subject.model.predict(&sample.workload), sample.measured);
     Ok(Reproduction {
         errors: [subject.model.errors(&samples), subject.model.errors(&held_out)],
+        error_of_small: subject.model.errors(&small).0,
         workloads: [samples.len(), held_out.len()],
         held_out: held_out.iter().map(told).collect(),
         trained_on,
         table_3,
         table_4,
+        lives_from_new,
         figure_7,
         mechanisms,
         model: subject.model,
@@ -346,6 +374,21 @@ impl Subject {
         rows.collect()
     }
 
+    /// Simulates the lives of table 4 for Financial, counted from new flash on.
+    fn lives_from_new(&self, scale: &Scale, over: &(dyn Fn() + Sync)) -> Result<Vec<FromNew>, PaperError> {
+        let life = |requests: u64, (name, times, _): (&'static str, f64, _)| -> Result<_, PaperError> {
+            let figures = self.play(self.times(times), &FINANCIAL, requests, 0.0)?;
+            over();
+            Ok((name, figures.at(YEARS).unwrap_or(f64::INFINITY)))
+        };
+        let all = NEW.into_par_iter().with_max_len(1).map(|part| {
+            let requests = scale.mixed_requests / part;
+            let rows = PROVISIONED.into_par_iter().with_max_len(1).map(|row| life(requests, row));
+            Ok(FromNew { requests, years: rows.collect::<Result<_, PaperError>>()? })
+        });
+        all.collect()
+    }
+
     /// Returns the chosen flash size times a factor.
     fn times(&self, times: f64) -> Bytes {
         Bytes((self.chosen.0 as f64 * times) as u64)
@@ -362,18 +405,24 @@ impl Subject {
 
     /// Simulates a MixedStore with `flash` bytes of flash.
     fn mixed(&self, flash: Bytes, averages: &Characteristics, requests: u64) -> Result<Mixed, PaperError> {
-        let figures = self.play(flash, averages, requests)?;
+        let figures = self.play(flash, averages, requests, WARMUP)?;
         let figure = |path: &str| figures.at(path).unwrap_or(0.0);
         let (response_ms, flash_share) = (figure("response_time_ms.all.mean"), figure("ssd_hit_ratio.write"));
         let written = averages.request_sectors * 512.0 * (1.0 - averages.read_fraction) * requests as f64;
-        // The paper counts rated cycles alone.
-        let years = figures.at("devices.ssd.flash.lifetime_years_cycles").unwrap_or(f64::INFINITY);
+        let years = figures.at(YEARS).unwrap_or(f64::INFINITY);
         let years = (written * WARMUP >= flash.0 as f64).then_some(years);
         Ok(Mixed { response_ms, years, flash_share })
     }
 
-    /// Plays requests over the working set on a MixedStore with `flash` bytes of flash.
-    fn play(&self, flash: Bytes, averages: &Characteristics, requests: u64) -> Result<Box<Figures>, PaperError> {
+    /// Plays requests over the working set on a MixedStore with `flash` bytes of flash. The share
+    /// `warmup` of the requests is not measured.
+    fn play(
+        &self,
+        flash: Bytes,
+        averages: &Characteristics,
+        requests: u64,
+        warmup: f64,
+    ) -> Result<Box<Figures>, PaperError> {
         let drive = sized(&self.profile, flash)?;
         let settings = ["rated_cycles", "map_cache"].map(|key| {
             let value = drive.figures().find(|(name, ..)| *name == key).map_or_else(String::new, |(_, value, _)| value);
@@ -381,7 +430,7 @@ impl Subject {
         });
         let common = Choices { settings: settings.to_vec(), ..Choices::default() };
         let replay = Replay::Timed { speedup: 1.0 };
-        let load = Load::read(&generated(averages, self.chosen, requests)?, &common, WARMUP, &|_| {})?;
+        let load = Load::read(&generated(averages, self.chosen, requests)?, &common, warmup, &|_| {})?;
         let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &KnownWear::default() };
         match evaluator.run(&mixed_candidate(flash), Limits::default())? {
             Outcome::Done(figures) => Ok(figures),
@@ -469,7 +518,9 @@ mod tests {
             told.fetch_add(1, Ordering::Relaxed);
         });
         let again = again.unwrap();
-        assert_eq!(told.into_inner(), 40 + 8 + 6 + 15 + 6 + 20);
+        assert_eq!(told.into_inner(), 40 + 8 + 6 + 15 + 6 + 6 + 20);
+        let years = again.lives_from_new.iter().map(|lives| [0, 1, 2].map(|at| lives.years[at].1));
+        assert!(years.clone().all(|[over, chosen, under]| over > chosen && chosen > under), "{years:?}");
         assert_eq!((again.table_3.len(), again.table_4.len(), again.figure_7.len()), (6, 6, 20));
         let point = |faster: f64, times: f64| {
             let flash = (scale.chosen.0 as f64 * times) as u64;
