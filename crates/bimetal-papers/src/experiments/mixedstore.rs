@@ -13,8 +13,8 @@
 //!   eighth, and levelling begins at a difference of 2, 4 and 8 erases: the whole flash, or the
 //!   profile's 50 erases, would need many more requests before any levelling.
 //! - MixedStore's figure 10a names no response time. The claim takes the greatest difference
-//!   between both distributions, the most favourable reading. The difference is taken at the points
-//!   of both curves, and as a change at the ends of the steps in which the curves are drawn.
+//!   between both distributions, the most favourable reading. The difference is taken at the ends of
+//!   the steps in which the curves are recorded, where both curves are exact.
 //! - Life is compared by mean wear, the erases of the same requests. Table 4's lives are those of
 //!   full flash, as `crate::mixcp` states.
 
@@ -302,7 +302,6 @@ fn buster() -> Result<Values, ExperimentsError> {
     };
     let (gain, off, on) = pair(FLASH)?;
     let (in_larger, ..) = pair(Bytes(FLASH.get() * 13 / 10))?;
-    let at_steps = greatest_gain_at(step, &on.series.response_time_cdf.all, &off.series.response_time_cdf.all);
     let figures = |run: &Run| {
         let all = &run.response_time_ms.all;
         [milliseconds(all.mean), milliseconds(all.p999)]
@@ -311,23 +310,10 @@ fn buster() -> Result<Values, ExperimentsError> {
     values.explain(
         "mixedstore-buster",
         Some(gain),
-        vec![
-            tried("on flash that is larger by 30 %", Some(in_larger)),
-            tried(
-                "at the ends of the steps in which the curves are drawn, where both curves are exact",
-                Some(at_steps),
-            ),
-        ],
+        vec![tried("on flash that is larger by 30 %", Some(in_larger))],
         format!("mean {mean_on} ms instead of {mean_off}, 99.9th percentile {tail_on} instead of {tail_off}"),
     )?;
     Ok(values)
-}
-
-/// Returns the greatest difference between two distributions: at the response time where the
-/// distributions differ most, the share that `one` has finished minus the share that `other` has
-/// finished.
-fn greatest_gain(one: &Cdf, other: &Cdf) -> f64 {
-    greatest_gain_at(|ms| ms, one, other)
 }
 
 /// Steps of a curve for each power of ten, in `bimetal_measure::durations`.
@@ -339,11 +325,12 @@ fn step(ms: f64) -> f64 {
     ((ms * 1e6).round().max(1.0).log10() * STEPS_PER_DECADE).floor()
 }
 
-/// Returns the greatest difference between two distributions at the times that `at` makes of the
-/// response times of their points.
-fn greatest_gain_at(at: impl Fn(f64) -> f64, one: &Cdf, other: &Cdf) -> f64 {
+/// Returns the greatest difference between two distributions, at the ends of steps: at the end
+/// where the distributions differ most, the share that `one` has finished minus the share that
+/// `other` has finished.
+fn greatest_gain(one: &Cdf, other: &Cdf) -> f64 {
     let share = |cdf: &Cdf, ms: f64| {
-        let within = cdf.ms.partition_point(|point| at(*point) <= at(ms));
+        let within = cdf.ms.partition_point(|point| step(*point) <= step(ms));
         let all = cdf.requests.last().copied().unwrap_or(1).max(1) as f64;
         within.checked_sub(1).map_or(0.0, |at| cdf.requests[at] as f64 / all)
     };
@@ -464,16 +451,17 @@ mod tests {
         assert_eq!(greatest_gain(&early, &early), 0.0);
     }
 
-    /// The points of two curves lie apart within a step, and the curves do not differ.
+    /// Regression: the points of two curves lie apart within a step. Between the points the curves
+    /// differed by nearly all requests, and the buster's gain of 2 % was measured as 8 %.
     #[test]
-    fn gain_at_steps_leaves_out_what_lies_between_points() {
+    fn gain_leaves_out_what_lies_between_points() {
         let curve = |first: u64| {
             let mut durations = Durations::new();
             (first..=first + 900).chain([9_000_000]).for_each(|nanos| durations.record(Nanoseconds(nanos)));
             durations.cdf()
         };
         let (early, late) = (curve(320_000), curve(321_000));
-        assert!(greatest_gain(&early, &late) > 0.9 && greatest_gain_at(step, &early, &late) == 0.0);
+        assert_eq!(greatest_gain(&early, &late), 0.0);
         let mut durations = Durations::new();
         (100_000..1_000_000).for_each(|nanos| durations.record(Nanoseconds(nanos)));
         let points = durations.cdf().ms;
