@@ -66,7 +66,8 @@ pub struct Service {
 /// Wear of a flash drive, as the drive reports its wear. Only simulated drives report their wear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wear {
-    /// Bytes of flash erased so far.
+    /// Bytes of flash erased so far, as far as they use up rated cycles. The erase of a block that
+    /// had one bit in each cell counts as a part of the block.
     pub erased: Bytes,
     /// Bytes of flash in the drive, its spare area included.
     pub flash: Bytes,

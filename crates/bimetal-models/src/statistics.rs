@@ -90,11 +90,16 @@ pub struct FlashStatistics {
     pub wait_by_cause: Vec<(&'static str, Nanoseconds)>,
     /// Distribution of the erases over the blocks.
     pub erase_count: EraseCount,
+    /// Rated cycles that a block has used up since time zero, in the mean over all blocks. Each
+    /// lifetime follows from this figure. An erase of a block that had one bit in each cell counts
+    /// as a share of a cycle ([`cycles_of`](crate::endurance::cycles_of)).
+    pub cycles_used: f64,
     /// Number of blocks by number of erases: erases, then blocks.
     pub erases_of_blocks: BTreeMap<u32, u64>,
-    /// Lifetime in years: blocks × rated cycles / erase rate; `None` if no block was erased.
+    /// Lifetime in years: rated cycles / rate at which they are used up; `None` if no block was
+    /// erased.
     pub lifetime_years: Option<f64>,
-    /// Years until the block with the most erases reaches its rated cycles; `None` if no block was
+    /// Years until the most worn block has used up its rated cycles; `None` if no block was
     /// erased.
     pub lifetime_worst_block_years: Option<f64>,
     /// Set if no block was erased, so that no lifetime can be given.

@@ -332,8 +332,9 @@ fn flash_figures(
     let rate = share(erases, span.0).map(|per_nanosecond| per_nanosecond * 1e9);
     // The model computes the lifetime at the mean rate since time zero; after a warm-up the rate is
     // different.
+    let cycles_used = after.cycles_used - before.cycles_used;
     let correction = (erases > 0 && end > Nanoseconds::ZERO)
-        .then(|| after.erases as f64 / erases as f64 * (span.0 as f64 / end.0 as f64));
+        .then(|| after.cycles_used / cycles_used * (span.0 as f64 / end.0 as f64));
     let scale = |years: Option<f64>| years.zip(correction).map(|(years, correction)| years * correction);
     FlashFigures {
         pages_programmed_host: Some(after.pages_programmed_host - before.pages_programmed_host),

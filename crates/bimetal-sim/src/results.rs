@@ -347,7 +347,8 @@ pub struct FlashFigures {
     pub lifetime_limited_by: Option<LimitedBy>,
     /// Years until the writes that the maker warrants (TBW) are used up; null if unknown.
     pub lifetime_years_warranted: Option<f64>,
-    /// Years until the rated cycles are used up, at the rate of erases in steady state.
+    /// Years until the rated cycles are used up, at the rate of erases in steady state. Ten erases
+    /// of a block with one bit in each cell are assumed to use up one cycle.
     pub lifetime_years_cycles: Option<f64>,
     /// Shortest and longest lifetime that the trace leaves possible; null if not computed.
     pub lifetime_range_years: Option<(f64, f64)>,

@@ -7,6 +7,7 @@ use super::mapping::NONE;
 use super::precondition::Layout;
 use super::sparse::SparseArray;
 use super::state::archive::{Archive, Checked, ERASES_MAX, ensure};
+use crate::endurance::cycles_of;
 
 /// Use of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +43,8 @@ struct Block {
     erases: u32,
     /// Erases before time zero, which `erases` includes.
     erases_before: u32,
+    /// Erases since time zero that ended a use with one bit in each cell.
+    single_bit_erases: u32,
     /// Number of units, from the block's start on, that are programmed into the cells. The other
     /// units are still in the controller's memory.
     programmed: u32,
@@ -93,6 +96,7 @@ impl Blocks {
             valid: layout.valid(block),
             erases: 0,
             erases_before: 0,
+            single_bit_erases: 0,
             programmed: if programmed { units } else { 0 },
             slot: NONE,
             holders: NONE,
@@ -340,6 +344,7 @@ impl Blocks {
         assert!(erased.state == BlockState::Victim && erased.valid == 0, "block {block} is erased with valid units");
         (erased.state, erased.programmed) = (BlockState::Free, 0);
         erased.erases += 1;
+        erased.single_bit_erases += u32::from(erased.slc);
         let what = (erased.erases, std::mem::replace(&mut erased.slc, false));
         self.release(block, layout);
         what
@@ -382,11 +387,20 @@ impl Blocks {
         (state, valid, self.blocks.get(block).map_or(0, |block| block.erases))
     }
 
-    /// Returns the erases since time zero of the block with the most erases, and the sum of the
-    /// erases of all blocks. Each block counts once for each of `planes` planes.
-    pub(crate) fn erases_of_run(&self, planes: u32) -> (u32, u64) {
-        let of_run = self.blocks.resident().map(|block| block.erases - block.erases_before);
-        of_run.fold((0, 0), |(most, all), erases| (most.max(erases), all + u64::from(erases) * u64::from(planes)))
+    /// Returns the erases of all blocks since time zero, and the number of these erases that ended
+    /// a use with one bit in each cell. Each block counts once for each of `planes` planes.
+    pub(crate) fn erases_of_run(&self, planes: u32) -> (u64, u64) {
+        let of_run = self.blocks.resident().map(|block| (block.erases - block.erases_before, block.single_bit_erases));
+        let (all, single_bit) =
+            of_run.fold((0, 0), |sum, (all, single_bit)| (sum.0 + u64::from(all), sum.1 + u64::from(single_bit)));
+        (all * u64::from(planes), single_bit * u64::from(planes))
+    }
+
+    /// Returns the rated cycles that the most worn block has used up since time zero.
+    pub(crate) fn most_cycles(&self) -> f64 {
+        let cycles =
+            |block: &Block| cycles_of((block.erases - block.erases_before).into(), block.single_bit_erases.into());
+        self.blocks.resident().map(cycles).fold(0.0, f64::max)
     }
 
     /// Saves or restores state and erases of every block that was touched. The content of a
@@ -429,6 +443,7 @@ impl Blocks {
                 valid: 0,
                 erases,
                 erases_before: erases,
+                single_bit_erases: 0,
                 programmed,
                 slot,
                 holders,

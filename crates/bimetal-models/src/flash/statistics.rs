@@ -44,7 +44,7 @@ impl Meter {
         }
     }
 
-    /// Returns the number of erases for which a block is rated.
+    /// Returns the number of cycles for which a block is rated.
     pub(crate) fn rated_cycles(&self) -> f64 {
         self.rated_cycles
     }
@@ -116,8 +116,8 @@ impl Meter {
     }
 
     /// Returns the wear. The lifetime assumes that the drive continues as from time zero to `now`.
-    /// By the mean, the lifetime is blocks × rated cycles / (erases / time); by the worst block,
-    /// rated cycles / (its erases / time). Erases before time zero do not count in the lifetime.
+    /// It is rated cycles / (cycles used up / time), of the mean block or of the worst block.
+    /// Erases before time zero do not count in the lifetime.
     /// Earlier erases do count in the distribution over the blocks, because a restored drive has
     /// the erases of earlier runs.
     fn flash(&self, now: Nanoseconds, geometry: &Geometry, layer: &dyn TranslationLayer) -> FlashStatistics {
@@ -126,7 +126,8 @@ impl Meter {
         let pages: u64 = counters.pages_programmed.iter().sum();
         let erases: u64 = counters.blocks_erased.iter().sum();
         let years = now.as_years_f64();
-        let lifetime = |cycles: f64, erases: u64| (erases > 0).then(|| cycles / erases as f64 * years);
+        let (blocks, used) = (geometry.physical_blocks() as f64, counters.cycles_used());
+        let lifetime = |used: f64| (used > 0.0).then(|| self.rated_cycles / used * years);
         FlashStatistics {
             pages_programmed_host: counters.pages_programmed[Cause::Host as usize],
             pages_programmed_gc: counters.pages_programmed[Cause::Collection as usize],
@@ -137,9 +138,10 @@ impl Meter {
             erases,
             erases_by_cause: by_cause(&counters.blocks_erased),
             erase_count,
+            cycles_used: used / blocks,
             erases_of_blocks,
-            lifetime_years: lifetime(geometry.physical_blocks() as f64 * self.rated_cycles, erases),
-            lifetime_worst_block_years: lifetime(self.rated_cycles, layer.most_erases().into()),
+            lifetime_years: lifetime(used / blocks),
+            lifetime_worst_block_years: lifetime(layer.most_cycles()),
             lifetime_unlimited: erases == 0,
             ..FlashStatistics::default()
         }

@@ -290,8 +290,8 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// Returns the mean number of erases per block.
+    /// Returns the mean number of erases per block, in rated cycles.
     fn erased(&self, now: Nanoseconds) -> f64 {
-        self.model.statistics(now).flash.map_or(0.0, |flash| flash.erase_count.mean)
+        self.model.statistics(now).flash.map_or(0.0, |flash| flash.cycles_used)
     }
 }

@@ -67,14 +67,14 @@ const SETTLED: f64 = 0.1;
 /// Counts of a drive when a round begins, or when the last round has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Mark {
-    /// Mean number of erases of a block.
+    /// Mean number of erases of a block, in rated cycles.
     erases: f64,
     written_bytes: u64,
 }
 
 impl Mark {
     pub(super) fn of(statistics: &DeviceStatistics) -> Self {
-        let erases = statistics.flash.as_ref().map_or(0.0, |flash| flash.erase_count.mean);
+        let erases = statistics.flash.as_ref().map_or(0.0, |flash| flash.cycles_used);
         Self { erases, written_bytes: statistics.write_bytes.0 }
     }
 }

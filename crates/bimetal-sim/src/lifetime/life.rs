@@ -29,7 +29,8 @@ pub struct Life {
     /// Shortest and longest lifetime that the trace leaves possible. The longest is infinite (in
     /// JSON null) if nothing was written while the stream was recorded.
     pub range_years: Option<(f64, f64)>,
-    /// Bytes erased for each byte written to the drive, at steady state.
+    /// Bytes erased for each byte written to the drive, at steady state, as far as erases use up
+    /// rated cycles: an erase of a block with one bit in each cell counts as a tenth.
     pub erased_per_written: Option<f64>,
     /// Bytes written to the drive each second, once caches are warm; null without times.
     pub written_bytes_per_s: Option<f64>,

@@ -34,7 +34,8 @@ const TIMES_WRITTEN_MAX: f64 = 64.0;
 /// Time at which the repetition ends, before the clock of the simulation overflows: 146 years.
 const TIME_MAX: Nanoseconds = Nanoseconds(u64::MAX / 4);
 
-/// Bytes erased for each byte written.
+/// Bytes erased for each byte written, in rated cycles: blocks with one bit in each cell count as
+/// [`cycles_of`](bimetal_models::endurance::cycles_of) counts them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wear {
     pub(super) mean: f64,
@@ -207,7 +208,7 @@ struct Driven {
     operations: u64,
     unfinished: u64,
     written: u64,
-    /// Mean erases per block before the stream began.
+    /// Mean rated cycles that a block had used up before the stream began.
     erased_before: f64,
     finished: Vec<Finished>,
 }
@@ -250,10 +251,10 @@ impl Driven {
         self.finished.clear();
     }
 
-    /// Returns the mean erases per block, and the bytes written.
+    /// Returns the mean rated cycles that a block has used up, and the bytes written.
     fn erased_and_written(&self) -> (f64, u64) {
         let flash = self.model.statistics(self.now).flash.unwrap_or_default();
-        (flash.erase_count.mean - self.erased_before, self.written)
+        (flash.cycles_used - self.erased_before, self.written)
     }
 }
 

@@ -185,8 +185,8 @@ pub(crate) const COLUMNS: [Column; 17] = [
         title: LIFE,
         unit: "",
         meaning: "Lifetime of the flash if this load went on for ever, the shortest that the trace leaves possible: the \
-                  lower of what the maker warrants (terabytes written) and of the rated cycles in steady state. ? where \
-                  it cannot be told.",
+                  lower of what the maker warrants (terabytes written) and of the rated cycles in steady state. Ten \
+                  erases in an SLC cache are assumed to be one cycle. ? where it cannot be told.",
         better: Better::Higher,
         in_terminal: true,
         value: |run| run.devices.ssd.flash.possible_years().map(|(least, _)| least),

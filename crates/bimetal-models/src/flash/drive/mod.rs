@@ -354,10 +354,10 @@ impl DeviceModel for Flash {
 
     fn wear(&self) -> Option<Wear> {
         // The counters count a block in each plane, and these are erased at once.
-        let physical_blocks: u64 = self.layer.counters().blocks_erased.iter().sum();
+        let physical_blocks = self.layer.counters().cycles_used();
         let flash = self.geometry.physical_bytes();
         let block = Bytes(flash.0 / u64::from(self.geometry.blocks()));
-        let erased = Bytes(physical_blocks * (flash.0 / self.geometry.physical_blocks()));
+        let erased = Bytes((physical_blocks * (flash.0 / self.geometry.physical_blocks()) as f64) as u64);
         Some(Wear { erased, flash, block, endurance: Bytes((flash.0 as f64 * self.meter.rated_cycles()) as u64) })
     }
 

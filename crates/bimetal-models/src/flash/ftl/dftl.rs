@@ -254,8 +254,8 @@ impl TranslationLayer for Dftl {
         self.pages.memory_bytes() + cache + self.is_stale.capacity() as u64 + self.stale.capacity() as u64 * 4
     }
 
-    fn most_erases(&self) -> u32 {
-        self.pages.most_erases()
+    fn most_cycles(&self) -> f64 {
+        self.pages.most_cycles()
     }
 
     fn transfer(&mut self, archive: &mut Archive) -> Checked {

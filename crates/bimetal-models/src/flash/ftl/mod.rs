@@ -35,6 +35,7 @@ use super::operation::{Cause, NandKind, NandOp};
 use super::precondition::Precondition;
 use super::profile::FlashProfile;
 use super::state::archive::{Archive, Checked};
+use crate::endurance::cycles_of;
 use crate::profile::BadFigure;
 
 /// All layers, in the order in which messages list them.
@@ -167,8 +168,8 @@ pub(crate) trait TranslationLayer: Send {
     /// state was restored.
     fn erases_of_blocks(&self) -> BTreeMap<u32, u64>;
 
-    /// Returns the erases since time zero of the block with the most erases.
-    fn most_erases(&self) -> u32;
+    /// Returns the rated cycles that the most worn block has used up since time zero.
+    fn most_cycles(&self) -> f64;
 
     /// Saves the tables between two requests, or restores them in a layer that was made for the
     /// same drive and has written nothing. Pending operations of the dies count as done; counters
@@ -238,6 +239,8 @@ pub(crate) struct Counters {
     pub(crate) pages_programmed: [u64; Cause::ALL.len()],
     /// Number of physical blocks erased.
     pub(crate) blocks_erased: [u64; Cause::ALL.len()],
+    /// Number of physical blocks erased that had one bit in each cell, but can hold more.
+    pub(crate) single_bit_erases: u64,
     /// Number of units that the host wrote and that took a place.
     pub(crate) host_units: u64,
     /// Number of units that replaced an older version before it was programmed.
@@ -252,6 +255,11 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Returns the rated cycles used up, in blocks.
+    pub(crate) fn cycles_used(&self) -> f64 {
+        cycles_of(self.blocks_erased.iter().sum(), self.single_bit_erases)
+    }
+
     pub(crate) fn count(&mut self, operation: &NandOp) {
         let table = match operation.kind {
             NandKind::Read => &mut self.pages_read,

@@ -213,8 +213,8 @@ impl<F: DieLayer> TranslationLayer for Striped<F> {
         histogram
     }
 
-    fn most_erases(&self) -> u32 {
-        self.dies.iter().map(|die| die.nand.most_erases()).max().unwrap_or(0)
+    fn most_cycles(&self) -> f64 {
+        self.dies.iter().map(|die| die.nand.most_erases()).max().unwrap_or(0).into()
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -558,6 +558,27 @@ fn writes_are_fast_until_the_slc_cache_is_full() {
     drive.check();
 }
 
+/// Regression: the erase of a block with one bit in each cell counted as a whole rated cycle. A
+/// drive with such a cache seemed to last a quarter of its life.
+#[test]
+fn single_bit_erase_wears_a_tenth_of_an_erase_of_all_bits() {
+    let slc = [("slc_cache", "160KiB"), ("slc_program_us", "100"), ("write_buffer", "off")];
+    let (mut drive, mut finished) = (drive(&slc), Vec::new());
+    for page in 0..10 {
+        drive.advance(us(1_000 * page), &mut finished);
+        drive.submit(us(1_000 * page), Token(page), command(OpKind::Write, page * 32, 32));
+    }
+    drain(&mut drive, &mut finished);
+    drive.check();
+    let flash = drive.statistics(Nanoseconds::from_seconds(31_557_600)).flash.unwrap();
+    assert_eq!((flash.erases, flash.erase_count.max), (2, 1), "the two blocks of the cache, after a year");
+    let is = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-9;
+    assert!(is(flash.cycles_used, 0.2 / 128.0), "{}", flash.cycles_used);
+    assert!(is(flash.lifetime_years.unwrap(), 128.0 * 1000.0 / 0.2));
+    assert!(is(flash.lifetime_worst_block_years.unwrap(), 1000.0 / 0.1));
+    assert_eq!(drive.wear().unwrap().erased.0, 16 * 16384 / 5, "two tenths of a block");
+}
+
 /// Regression: each erase counted once for every plane of the die, at the size of the block in all
 /// planes. A drive with four planes seemed to wear four times as fast, to MixedStore's lifetime.
 #[test]

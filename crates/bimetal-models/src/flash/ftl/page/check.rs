@@ -69,8 +69,8 @@ impl PageMapping {
         let pages: u64 = counters.pages_programmed.iter().sum();
         let programmed = pages * u64::from(self.units_per_page) + waiting.sum::<u64>();
         ensure(written == programmed, || format!("{written} units written, {programmed} programmed or waiting"))?;
-        let (_, erases) = self.blocks.erases_of_run(self.geometry.planes_per_die);
-        let counted: u64 = counters.blocks_erased.iter().sum();
-        ensure(erases == counted, || format!("{erases} erases of blocks, {counted} counted"))
+        let erases = self.blocks.erases_of_run(self.geometry.planes_per_die);
+        let counted = (counters.blocks_erased.iter().sum(), counters.single_bit_erases);
+        ensure(erases == counted, || format!("{erases:?} erases of blocks, {counted:?} counted"))
     }
 }

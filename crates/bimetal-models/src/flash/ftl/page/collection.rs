@@ -110,6 +110,7 @@ impl PageMapping {
         let state = &mut self.dies[die as usize];
         state.collection = None;
         state.slc_blocks -= u32::from(slc);
+        self.counters.single_bit_erases += u64::from(slc) * u64::from(self.geometry.planes_per_die);
         let used_up = self.options.cycles.is_some_and(|cycles| erases >= cycles);
         self.worn_out |= used_up && state.retired >= self.retired_max;
         // Without another free block the collector could not continue: the block is then used once

@@ -220,8 +220,8 @@ impl TranslationLayer for PageMapping {
             + self.dies.capacity() as u64 * size_of::<Die>() as u64
     }
 
-    fn most_erases(&self) -> u32 {
-        self.blocks.erases_of_run(self.geometry.planes_per_die).0
+    fn most_cycles(&self) -> f64 {
+        self.blocks.most_cycles()
     }
 
     fn transfer(&mut self, archive: &mut Archive) -> Checked {
