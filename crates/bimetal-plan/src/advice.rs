@@ -498,9 +498,7 @@ pub fn sensitivity(
         }
         changes.extend(with_think_times(evaluator, speedup, candidate));
     }
-    if let Some(at) = candidate.drives.iter().position(|(role, _)| *role == Role::Ssd) {
-        let mut half = candidate.clone();
-        half.drives[at].1.size.0 /= 2;
+    if let Some(half) = candidate.with_half_the_ssd() {
         changes.push(("half the SSD".to_owned(), evaluator.replay, half));
     }
     let rows = changes.into_par_iter().with_max_len(1).map(|(change, replay, candidate)| {

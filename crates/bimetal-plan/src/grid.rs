@@ -62,6 +62,16 @@ impl Candidate {
         self.scheme.name == other.scheme.name && self.drives == other.drives
     }
 
+    /// Returns the option with half the SSD; `None` without an SSD. Half the SSD has half the
+    /// endurance and half the price, as if such a drive were on sale.
+    pub(crate) fn with_half_the_ssd(&self) -> Option<Self> {
+        let mut half = self.clone();
+        let (_, ssd) = half.drives.iter_mut().find(|(role, _)| *role == Role::Ssd)?;
+        (ssd.size.0, ssd.bought.0, ssd.usd) = (ssd.size.0 / 2, ssd.bought.0 / 2, ssd.usd / 2.0);
+        half.cost_usd -= ssd.usd;
+        Some(half)
+    }
+
     /// Returns the drives of the option as the drives on sale. So several equal drives count by the
     /// number that is bought.
     fn market(&self) -> Market {
@@ -231,6 +241,7 @@ mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
     use bimetal_core::schemes;
+    use bimetal_models::endurance::Endurance;
 
     fn grid<'a>(catalogue: &'a Catalogue, set: &'a [(String, String)], vary: &'a [(String, Vec<String>)]) -> Grid<'a> {
         Grid {
@@ -260,6 +271,31 @@ mod tests {
         assert_eq!(of(&candidates, "ssd-only").len(), 10);
         assert_eq!(of(&candidates, "hdd-only")[0].cost_usd, 90.0);
         assert!(candidates.iter().enumerate().all(|(index, candidate)| candidate.index == index));
+    }
+
+    /// Regression: half the SSD kept the flash and the warranty of the whole drive that was bought,
+    /// so it seemed to last as long as the whole drive.
+    #[test]
+    fn half_the_ssd_has_half_the_endurance() {
+        bimetal_models::profile::Profile::add_further(crate::drives::model::CATALOGUE);
+        let common = Catalogue::common();
+        let mut candidates = grid(&common, &[], &[]).candidates();
+        candidates.retain(|candidate| candidate.scheme.name == "ssd-only" && !candidate.has_several_drives());
+        let is_listed = |candidate: &&Candidate| candidate.drives[0].1.model == "wd-blue-sn5000-1tb";
+        let whole = candidates.iter().find(is_listed).expect("it is on sale");
+        let half = whole.with_half_the_ssd().unwrap();
+        let endurance = |candidate: &Candidate| {
+            let survey = bimetal_sim::survey::Survey { requests: 1, ..Default::default() };
+            let choices = candidate.choices(&Choices::default());
+            let setup = bimetal_sim::setup::Setup::new(candidate.scheme, &choices, &survey).unwrap();
+            let drive = &setup.drives[0];
+            let of = |size: Bytes| Endurance::of(&drive.profile, size.sectors()).unwrap().warranted.unwrap();
+            (drive.size, of(drive.bought_size), drive.price.clone().unwrap().usd)
+        };
+        let ((all, lasts, costs), (part, lasts_half, costs_half)) = (endurance(whole), endurance(&half));
+        assert_eq!((part.0, costs_half), (all.0 / 2, costs / 2.0));
+        assert!((lasts_half / lasts - 0.5).abs() < 0.01, "{lasts_half} of {lasts} bytes");
+        assert!((half.cost_usd - (whole.cost_usd - costs / 2.0)).abs() < 1e-9);
     }
 
     /// The first parameter of a scheme is varied unless it is set. Parameters beyond the first are
