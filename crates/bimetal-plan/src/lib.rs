@@ -50,11 +50,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use bimetal_core::layout::Role;
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_measure::text::{price, short};
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
-use bimetal_sim::findings;
+use bimetal_sim::findings::{self, Considered};
 use bimetal_sim::lifetime::KnownWear;
 use bimetal_sim::results::{Run, TraceSummary};
 use bimetal_sim::setup::{Choices, SetupError, controller_usd};
@@ -488,8 +487,11 @@ fn planned(
             let candidate = &told.candidate;
             let unknown = || Run { settings: candidate.all_settings(), ..Run::named(candidate.scheme.name) };
             let run = told.figures().map_or_else(unknown, |figures| figures.run().clone());
-            let disks = tried.iter().any(|tried| tried.candidate.drive(Role::Hdd).is_some());
-            let mut found = findings::of_choice(&load.survey, &run, disks, question.common.block, question.replay);
+            let mut considered = Considered::default();
+            for Tried { candidate, .. } in &tried {
+                considered.add(candidate.scheme, candidate.drives.iter().map(|(role, _)| *role));
+            }
+            let mut found = findings::of_choice(&load.survey, &run, considered, question.common.block, question.replay);
             found.extend(told.figures().and_then(|figures| rated_workload::of(figures, question.replay)));
             found
         }),

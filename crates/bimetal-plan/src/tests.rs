@@ -1,5 +1,6 @@
 //! Tests of whole plans, over small workloads.
 
+use bimetal_core::layout::Role;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_trace::Request;

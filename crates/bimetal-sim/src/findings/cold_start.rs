@@ -13,6 +13,13 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     of_trace(survey).filter(|_| runs.iter().any(has_cache))
 }
 
+/// Returns the finding about a choice among options, some of which have a cache. Only a run finds
+/// its warm-up itself, so the remedy of a choice is a share of the trace.
+pub(super) fn of_choice(survey: &Survey) -> Option<Finding> {
+    let remedy = "a longer trace, or --warmup 0.5, so that the first half of the trace fills the caches";
+    of_trace(survey).map(|found| Finding { remedy: Some(remedy.to_owned()), ..found })
+}
+
 /// Returns the finding for whoever may simulate a cache.
 pub(super) fn of_trace(survey: &Survey) -> Option<Finding> {
     let share = survey.first_read_blocks as f64 / survey.read_blocks.max(1) as f64;

@@ -21,6 +21,8 @@ mod warm_up;
 mod whole_seconds;
 
 use bimetal_core::block::BlockSize;
+use bimetal_core::layout::Role;
+use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::units::Bytes;
 pub use faster_device::{FASTER_DEVICE, answered_by_faster_device};
 pub(crate) use holds_everything::is_cache;
@@ -101,20 +103,37 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
     findings
 }
 
-/// Returns the findings about the choice of one option over a trace: those that concern its figures
-/// alone. Set `disks` if any option with a hard disk was considered: a trace of a faster device may
-/// be the reason for which such options were not chosen.
-pub fn of_choice(survey: &Survey, run: &Run, disks: bool, block: BlockSize, replay: Replay) -> Vec<Finding> {
+/// Kinds of options that were considered beside the chosen option. A finding about such options may
+/// be the reason for which they were not chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Considered {
+    /// Set if any option had a hard disk: the trace may be of a faster device.
+    pub disks: bool,
+    /// Set if any option had a cache, which begins empty.
+    pub caches: bool,
+}
+
+impl Considered {
+    /// Adds an option with drives of `roles` under `scheme`.
+    pub fn add(&mut self, scheme: &SchemeInfo, roles: impl IntoIterator<Item = Role>) {
+        self.caches |= is_cache(scheme);
+        self.disks |= roles.into_iter().any(|role| role == Role::Hdd);
+    }
+}
+
+/// Returns the findings about the choice of one option over a trace: those that concern its
+/// figures, and the figures of `considered` options.
+pub fn of_choice(survey: &Survey, run: &Run, considered: Considered, block: BlockSize, replay: Replay) -> Vec<Finding> {
     let runs = std::slice::from_ref(run);
     let found = [
         no_times::of(survey),
         misaligned::of(survey, block),
-        cold_start::of_trace(survey).filter(|_| holds_everything::has_cache(run)),
+        cold_start::of_choice(survey).filter(|_| considered.caches || holds_everything::has_cache(run)),
         holds_everything::of_choice(survey, run, block),
         timers::of(survey, runs, replay),
         bursts::of(survey, runs, replay),
         life_of_short_trace::of(survey, runs).filter(|_| !matches!(replay, Replay::Closed { .. })),
-        faster_device::of_trace(survey).filter(|_| disks && matches!(replay, Replay::Timed { .. })),
+        faster_device::of_trace(survey).filter(|_| considered.disks && matches!(replay, Replay::Timed { .. })),
         no_responses::of(survey).filter(|_| matches!(replay, Replay::Think { .. })),
         shingled::of(runs),
         volatile_cache::of(survey, runs),
@@ -143,7 +162,8 @@ mod tests {
     fn choice_tells_of_a_faster_device_if_disks_were_considered() {
         let survey = Survey { answered_random_reads: 1000, quick_random_reads: 870, ..Survey::default() };
         let ids = |disks, replay| {
-            let found = of_choice(&survey, &run("ssd-only", 1 << 30), disks, BlockSize::default(), replay);
+            let considered = Considered { disks, caches: false };
+            let found = of_choice(&survey, &run("ssd-only", 1 << 30), considered, BlockSize::default(), replay);
             found.into_iter().map(|finding| finding.id).filter(|id| id.starts_with("recorded-on")).collect::<Vec<_>>()
         };
         let (timed, think) = (Replay::Timed { speedup: 1.0 }, Replay::Think { speedup: 1.0 });
@@ -151,11 +171,32 @@ mod tests {
         assert!(ids(false, timed).is_empty() && ids(true, think).is_empty());
     }
 
+    /// Regression: a plan that chose an SSD alone did not tell that the caches beside it began
+    /// empty. Its remedy was `--warmup auto`, which a plan refuses.
+    #[test]
+    fn choice_tells_of_cold_caches_that_were_considered() {
+        let survey = Survey { read_blocks: 200, first_read_blocks: 150, ..Survey::default() };
+        let found = |schemes: &[&str], chosen: &str| {
+            let mut considered = Considered::default();
+            for scheme in schemes {
+                considered.add(bimetal_core::schemes::find(scheme).unwrap(), [Role::Ssd]);
+            }
+            let timed = Replay::Timed { speedup: 1.0 };
+            let all = of_choice(&survey, &run(chosen, 1 << 20), considered, BlockSize::default(), timed);
+            all.into_iter().find(|finding| finding.id == "cold-start")
+        };
+        let remedy = found(&["ssd-only", "bcache"], "ssd-only").and_then(|finding| finding.remedy).unwrap();
+        assert!(remedy.contains("--warmup 0.5") && !remedy.contains("auto"), "{remedy}");
+        assert_eq!(found(&["ssd-only", "combo"], "ssd-only"), None);
+        assert!(found(&[], "bcache").is_some());
+    }
+
     #[test]
     fn choice_tells_of_a_burst_larger_than_its_ssd() {
         let survey = Survey { burst_bytes: Bytes(1 << 30), ..Survey::default() };
         let is_told = |ssd_bytes, replay| {
-            let found = of_choice(&survey, &run("bcache", ssd_bytes), true, BlockSize::default(), replay);
+            let found =
+                of_choice(&survey, &run("bcache", ssd_bytes), Considered::default(), BlockSize::default(), replay);
             found.iter().any(|finding| finding.id == "cache-smaller-than-bursts")
         };
         let timed = Replay::Timed { speedup: 1.0 };
