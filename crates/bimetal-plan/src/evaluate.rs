@@ -452,6 +452,15 @@ impl Evaluator<'_> {
     }
 }
 
+/// Words in the reason against an option with a drive that is too small.
+const TOO_SMALL: &str = " is too small: expected at least ";
+
+/// Returns true if an option cannot be built for the reason `why` that a drive is too small. The
+/// reason says nothing about the scheme on a larger drive.
+pub fn is_too_small(why: &str) -> bool {
+    why.contains(TOO_SMALL)
+}
+
 /// Returns the reason for which an option cannot be built, with sizes in powers of ten.
 fn why_not_built(error: SetupError) -> String {
     match error {
@@ -459,7 +468,7 @@ fn why_not_built(error: SetupError) -> String {
             error: VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, reason, .. })),
             ..
         } => {
-            format!("its {} is too small: expected at least {}{reason}", role.name().to_uppercase(), decimal(needed.0))
+            format!("its {}{TOO_SMALL}{}{reason}", role.name().to_uppercase(), decimal(needed.0))
         }
         error => error.to_string(),
     }
@@ -509,4 +518,21 @@ fn price(run: &mut Run, candidate: &Candidate) {
     (cost.ssd_usd, cost.hdd_usd) = (sum(Kind::Ssd), sum(Kind::Hdd));
     cost.total_usd = Some(candidate.cost_usd);
     cost.usd_per_gb = (exported_gb > 0.0).then(|| candidate.cost_usd / exported_gb);
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::units::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn only_the_reason_of_a_small_drive_is_too_small() {
+        let layout =
+            LayoutError::TooSmall { role: Role::Hdd, needed: Bytes(8 << 40), available: Bytes(4 << 40), reason: "" };
+        let error = VolumeError::Scheme(SchemeError::Layout(layout));
+        let why = why_not_built(SetupError::Volume { scheme: "combo", error });
+        assert!(why.starts_with("its HDD is too small: ") && is_too_small(&why), "{why}");
+        assert!(!is_too_small("the trace accesses the first 17 GB of 8 TB"));
+    }
 }

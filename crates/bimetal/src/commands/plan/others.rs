@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bimetal_measure::text::price;
 use bimetal_plan::Planned;
 use bimetal_plan::answer::sentence;
-use bimetal_plan::evaluate::Outcome;
+use bimetal_plan::evaluate::{Outcome, is_too_small};
 use bimetal_plan::search::{MORE_EXPENSIVE, Tried};
 
 /// Number of options that keep the budgets and are better in something, which are shown.
@@ -107,9 +107,18 @@ fn distance(tried: &Tried) -> u32 {
         Some(Outcome::Done(_)) => 0,
         Some(Outcome::Stopped { .. }) => 1,
         None => 2,
-        // A drive that is too small says less than drives that were bought for the size.
-        Some(Outcome::Impossible(_)) if tried.candidate.has_several_drives() => 3,
-        Some(Outcome::Impossible(_)) => 4,
+        Some(Outcome::Impossible(why)) => distance_of_impossible(why, tried.candidate.has_several_drives()),
+    }
+}
+
+/// Returns the distance of an option that cannot be built for the reason `why`. A drive that is too
+/// small says less than drives that were bought for the size, and least of all if the size is the
+/// reason: a larger drive may have another reason.
+fn distance_of_impossible(why: &str, has_several_drives: bool) -> u32 {
+    match (is_too_small(why), has_several_drives) {
+        (false, true) => 3,
+        (false, false) => 4,
+        (true, _) => 5,
     }
 }
 
@@ -127,4 +136,20 @@ fn named(tried: &Tried, planned: &Planned) -> String {
     let figure = tried.figures().map(|figures| latency.show(figures.predicted(latency)));
     let figure = figure.map_or_else(String::new, |shown| format!("{} {shown}, ", latency.name()));
     format!("{}{settings} ({figure}{})", candidate.scheme.name, price(candidate.cost_usd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a scheme was left out because of a disk that is too small, although the reason
+    /// on a larger disk was another.
+    #[test]
+    fn drive_that_is_too_small_is_the_last_reason() {
+        let small = "its HDD is too small: expected at least 8 TB";
+        let other = "the trace accesses the first 17 GB of 8 TB";
+        let distance = distance_of_impossible;
+        assert!(distance(other, true) < distance(other, false));
+        assert!(distance(other, false) < distance(small, true).min(distance(small, false)));
+    }
 }
