@@ -305,7 +305,9 @@ fn wear(document: &Document) -> Option<Answer> {
         None => (0..runs.len()).collect(),
     };
     let (best, why) = least_wear(document, &among)?;
-    let mut reason = format!("{}.", capital(&why));
+    let is_limited = (0..runs.len()).any(|at| runs[at].ssd.is_some() && !among.contains(&at));
+    let of_choices = if is_limited { ", of the choices" } else { "" };
+    let mut reason = format!("{}{of_choices}.", capital(&why));
     let yardstick = runs.iter().find(|run| run.scheme == "ssd-only");
     let first = &runs[best[0]];
     if let (Some(yardstick), Some(own)) = (yardstick.and_then(written_gib), written_gib(first))
@@ -328,8 +330,8 @@ fn wear(document: &Document) -> Option<Answer> {
     if let Some(least) = rank(document, of_choice)
         && !least.best.iter().any(|index| best.contains(index))
     {
-        reason +=
-            &format!(" {} writes least to its SSD ({} GiB).", names(document, &least.best), three_digits(least.value));
+        let (names, gib) = (names(document, &least.best), three_digits(least.value));
+        reason += &format!(" {names} writes least to its SSD{of_choices} ({gib} GiB).");
     }
     let without: Vec<_> = (0..runs.len()).filter(|index| runs[*index].ssd.is_none()).collect();
     if !without.is_empty() {
@@ -505,7 +507,7 @@ mod tests {
         let (winner, reason) = wear(&document).unwrap();
         assert_eq!(
             (winner.as_str(), reason.as_str()),
-            ("ssd-only", "3.00 years at this load."),
+            ("ssd-only", "3.00 years at this load, of the choices."),
             "griffin gains nothing"
         );
         document.runs[1].devices.ssd.flash.lifetime_years = Some(9.0);
@@ -514,9 +516,25 @@ mod tests {
         document.runs[1].devices.ssd.flash.lifetime_range_years = Some((4.0, 9.5));
         let (winner, reason) = wear(&document).unwrap();
         assert!(winner.starts_with("ssd-only and griffin") && winner.contains("tie: none surely"), "{winner}");
-        assert!(reason.starts_with("At least 3.00 years at this load.") && !reason.contains("% less"), "{reason}");
+        assert!(reason.starts_with("At least 3.00 years at this load") && !reason.contains("% less"), "{reason}");
         document.runs[1].no_choice = Some(NoChoice::NothingWrittenHome);
         assert_eq!(wear(&document).unwrap().0, "ssd-only");
+    }
+
+    /// Regression: the answer about wear named the choice that writes least, as if it were the
+    /// scheme that writes least. The table marked another scheme.
+    #[test]
+    fn least_writer_is_said_to_be_of_the_choices() {
+        let mut document = document(vec![
+            run("ssd-only", 0.1, 245.0, Some(3.0), Some(9.0)),
+            run("griffin", 0.4, 230.0, Some(2.0), Some(3.0)),
+            run("smq", 9.0, 300.0, Some(1.0), Some(1.0)),
+        ]);
+        let reason = |document: &Document| text(&wear(document).unwrap().reason);
+        let of_choices = " writes least to its SSD, of the choices (2.00 GiB).";
+        assert!(reason(&document).contains(&format!("griffin{of_choices}")), "{}", reason(&document));
+        document.runs.pop();
+        assert!(reason(&document).contains("griffin writes least to its SSD (2.00 GiB)."), "{}", reason(&document));
     }
 
     /// The SSD of combo had the few addresses of the trace, so combo was the fastest for 8 TB.

@@ -155,8 +155,8 @@ fn command(document: &Document) -> String {
 const SHOWN_MAX: usize = 6;
 
 /// Returns, for each run, true if the charts show it at first: every run of a few, or else the runs
-/// to choose, the drives alone, and then the fastest runs, until the charts are full. Readers add
-/// the others by their buttons.
+/// to choose, the drives alone, and then the fastest runs that are a choice, until the charts are
+/// full. Readers add the others by their buttons.
 fn shown_first(document: &Document) -> Vec<bool> {
     let runs = &document.runs;
     let Some(choices) = Choices::of(runs, None).filter(|_| runs.len() > SHOWN_MAX) else {
@@ -166,7 +166,7 @@ fn shown_first(document: &Document) -> Vec<bool> {
     let is_choice = |at: usize| choices.best.iter().any(|choice| choice.run == at);
     let mut shown: Vec<bool> = runs.iter().enumerate().map(|(at, run)| is_alone(run) || is_choice(at)).collect();
     let mean = |at: usize| runs[at].response_time_ms.all.mean.unwrap_or(f64::INFINITY);
-    let mut rest: Vec<usize> = (0..runs.len()).filter(|at| !shown[*at]).collect();
+    let mut rest: Vec<usize> = (0..runs.len()).filter(|at| !shown[*at] && runs[*at].no_choice.is_none()).collect();
     rest.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)));
     let count = shown.iter().filter(|shown| **shown).count();
     for at in rest.into_iter().take(SHOWN_MAX.saturating_sub(count)) {
@@ -214,6 +214,20 @@ mod tests {
         assert_eq!(shown[document.runs.len() - 2..], [false, false], "they cost more and gain nothing");
         let alone = document.runs.iter().position(|run| run.scheme == "hdd-only").expect("it is compared");
         assert!(shown[alone]);
+    }
+
+    /// Regression: the charts began with the curve of a scheme that is no choice, because its
+    /// figures hold for the few addresses of the trace alone.
+    #[test]
+    fn charts_do_not_begin_with_runs_that_are_no_choice() {
+        let mut document = fixture::document();
+        let mut fast = document.runs[0].clone();
+        (fast.scheme, fast.label, fast.cost.total_usd) = ("combo".into(), "combo".into(), Some(1e6));
+        fast.response_time_ms.all.mean = Some(1e-6);
+        fast.no_choice = Some(bimetal_sim::findings::NoChoice::TooFewAddresses);
+        document.runs.splice(0..0, [fast.clone(), fast]);
+        let shown = shown_first(&document);
+        assert_eq!((shown[0], shown[1]), (false, false), "{shown:?}");
     }
 
     #[test]
