@@ -112,6 +112,9 @@ impl Sensitivity {
     }
 }
 
+/// Verdict on budgets that are not proven, and are not kept in a number of windows either.
+pub(crate) const NOT_PROVEN: &str = "not proven";
+
 /// Computes the confidence in `candidate`, whose figures over the whole trace are `figures`. Widens
 /// the range of the option's flash lifetime by the lifetime under each half.
 ///
@@ -378,8 +381,19 @@ impl Confidence {
             (true, _) if needs_cache => format!("kept, {CONDITION}"),
             (true, _) => "kept".to_owned(),
             (false, Some((kept, of))) => format!("kept in {kept} of {of} windows"),
-            (false, None) => "not proven".to_owned(),
+            (false, None) => NOT_PROVEN.to_owned(),
         }
+    }
+
+    /// Returns the verdict. If budgets are not proven, each such budget follows with its reason.
+    pub fn explained(&self) -> String {
+        let verdict = self.verdict();
+        if verdict != NOT_PROVEN {
+            return verdict;
+        }
+        let why: Vec<String> = self.budgets.iter().filter_map(Spread::why_unproven).collect();
+        let why = if why.is_empty() { "the trace is too short".to_owned() } else { why.join("; ") };
+        format!("{verdict} ({why})")
     }
 }
 
@@ -399,8 +413,19 @@ impl Spread {
             _ if self.proven && self.needs_volatile_cache => format!("kept, {CONDITION}"),
             _ if self.proven => "kept".to_owned(),
             Some((kept, of)) if kept < of => format!("kept in {kept} of {of} windows"),
-            _ => "not proven".to_owned(),
+            _ => NOT_PROVEN.to_owned(),
         }
+    }
+
+    /// Returns the budget with the reason for which it is not proven; `None` if it is proven.
+    fn why_unproven(&self) -> Option<String> {
+        let budget = Some(&self.budget).filter(|_| !self.proven)?;
+        Some(match self.kept_in_windows {
+            Some((kept, of)) if kept < of => format!("{budget} in {kept} of {of} windows"),
+            _ if !self.kept_in_second_half => format!("the second half breaks {budget}"),
+            _ if self.short_end.is_some() => format!("the worst end of the range breaks {budget}"),
+            _ => format!("{budget}: the trace is too short"),
+        })
     }
 
     /// Returns a sentence about the factor by which the second half breaks the budget, and the
@@ -666,6 +691,27 @@ mod tests {
         assert_eq!(of(vec![seven.clone(), life.clone()]), "not proven");
         assert_eq!(of(vec![spread(Some((10, 10)), false)]), "not proven");
         assert_eq!((seven.verdict(), life.verdict()), ("kept in 7 of 10 windows".to_owned(), "not proven".to_owned()));
+    }
+
+    /// Regression: a plan with several budgets printed `not proven`, and not of which budget.
+    #[test]
+    fn verdict_names_each_unproven_budget_and_the_reason() {
+        let named = |budget: &str, spread: Spread| Spread { budget: budget.to_owned(), ..spread };
+        let latency = named("p99<5ms", spread(Some((10, 10)), true));
+        let life = named("lifetime>=5y", Spread { short_end: Some(0.9), ..spread(None, false) });
+        let of = |budgets: &[&Spread]| {
+            let budgets: Vec<Spread> = budgets.iter().copied().cloned().collect();
+            Confidence { budgets, ..Confidence::default() }.explained()
+        };
+        assert_eq!(of(&[&latency, &life]), "not proven (the worst end of the range breaks lifetime>=5y)");
+        let seven = named("mean<1ms", spread(Some((7, 10)), false));
+        let both = "not proven (mean<1ms in 7 of 10 windows; the worst end of the range breaks lifetime>=5y)";
+        assert_eq!((of(&[&seven, &life]).as_str(), of(&[&seven]).as_str()), (both, "kept in 7 of 10 windows"));
+        let half = Spread { kept_in_second_half: false, ..life };
+        assert_eq!(of(&[&half]), "not proven (the second half breaks lifetime>=5y)");
+        assert_eq!(of(&[&named("p99<5ms", spread(None, false))]), "not proven (p99<5ms: the trace is too short)");
+        assert_eq!(of(&[]), "not proven (the trace is too short)");
+        assert_eq!(Confidence { proven: true, ..Confidence::default() }.explained(), "kept");
     }
 
     /// A plan printed `p99 822.1 ms (415 to 636)`: the range of the windows excludes the figure of

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Planned;
-use crate::advice::{Confidence, Sensitivity, Spread};
+use crate::advice::{Confidence, NOT_PROVEN, Sensitivity, Spread};
 use crate::alternatives::YEARS_MAX;
 use crate::break_even::BreakEven;
 use crate::budget::{Budget, Metric};
@@ -439,10 +439,20 @@ fn without_verdict(tried: &Tried, budget: &Budget) -> String {
 
 /// Returns the verdict on the budgets of an option; `None` if it was not proved.
 pub fn verdict(tried: &Tried) -> Option<String> {
-    let confidence = tried.figures().and_then(|figures| figures.confidence.as_ref());
-    let confidence = confidence.filter(|confidence| !confidence.budgets.is_empty() || !confidence.proven);
-    let refuted = || (tried.is_proven() == Some(false)).then(|| "not proven".to_owned());
-    confidence.map(|confidence| confidence.verdict()).or_else(refuted)
+    let refuted = || (tried.is_proven() == Some(false)).then(|| NOT_PROVEN.to_owned());
+    confidence_in(tried).map(Confidence::verdict).or_else(refuted)
+}
+
+/// Returns the verdict with each budget that is not proven, and the reason.
+fn explained(tried: &Tried) -> Option<String> {
+    let refuted = || Some(format!("{NOT_PROVEN} ({})", tried.figures()?.refuted.as_ref()?.reason));
+    confidence_in(tried).map(Confidence::explained).or_else(refuted)
+}
+
+/// Returns the confidence in an option; `None` if there is nothing to be sure of.
+fn confidence_in(tried: &Tried) -> Option<&Confidence> {
+    let confidence = tried.figures()?.confidence.as_deref();
+    confidence.filter(|confidence| !confidence.budgets.is_empty() || !confidence.proven)
 }
 
 impl Planned {
@@ -452,7 +462,7 @@ impl Planned {
     pub fn headline(&self) -> Option<String> {
         let best = self.tried.first().filter(|_| self.kept > 0)?;
         let is_of_faster = self.answer.findings.iter().any(|finding| finding.id == FASTER_DEVICE);
-        let verdict = verdict(best).map(|verdict| match verdict.strip_prefix("kept").filter(|_| is_of_faster) {
+        let verdict = explained(best).map(|verdict| match verdict.strip_prefix("kept").filter(|_| is_of_faster) {
             Some(rest) => format!(": kept as recorded{rest}; a host that waits for its reads may change it"),
             None => format!(": {verdict}"),
         });

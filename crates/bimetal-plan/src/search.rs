@@ -113,7 +113,7 @@ impl Tried {
     pub fn why_unproven(&self) -> Option<String> {
         let figures = self.figures()?;
         let unproven = figures.confidence.as_ref().filter(|confidence| !confidence.proven);
-        let verdict = unproven.map(|confidence| confidence.verdict());
+        let verdict = unproven.map(|confidence| confidence.explained());
         verdict.or_else(|| Some(figures.refuted.as_ref()?.reason.clone()))
     }
 
