@@ -2,8 +2,8 @@
 //!
 //! There are three ways to build: with SSDs alone, with disks alone, and with both. For each other
 //! way, the cheapest option that keeps the budgets is found. The price of one model of drive is
-//! then varied until both options cost the same. All other prices stay. Each sentence has the best
-//! option as its subject.
+//! then varied until both options cost the same to buy. All other prices stay. Each sentence has
+//! the best option as its subject.
 
 use bimetal_measure::text::short;
 use serde::Serialize;
@@ -12,18 +12,18 @@ use crate::answer::without_size;
 use crate::catalogue::Kind;
 use crate::grid::Candidate;
 
-/// Price at which the best option and another option cost the same.
+/// Price at which the best option and another option cost the same to buy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BreakEven {
     /// Model of drive whose price is varied.
     pub price_of: String,
-    /// Price in US dollars for a GB (10^9 bytes) at which both options cost the same.
+    /// Price in US dollars for a GB (10^9 bytes) at which both options cost the same to buy.
     pub usd_per_gb: f64,
     /// Price in the catalogue, in the size of the option that has more of this model.
     pub usd_per_gb_today: f64,
     /// Name of the option with which the winner is compared.
     pub against: String,
-    /// Scheme of the option that wins while the model costs more than this price.
+    /// Scheme of the option that is cheaper while the model costs more than this price.
     pub wins_above: String,
     /// Scheme of the best option.
     pub best: String,
@@ -40,12 +40,13 @@ impl BreakEven {
 }
 
 /// Returns a sentence for each option that the best option is compared with: `against OPTION,
-/// griffin wins while MODEL costs more than $0.09 a GB (catalogue: $0.12)`.
+/// griffin is cheaper to buy while MODEL costs more than $0.09 a GB (catalogue: $0.12)`.
 pub fn sentences(all: &[BreakEven]) -> Vec<String> {
     let same = |one: &BreakEven, other: &BreakEven| one.against == other.against;
     let sentence = |group: &[BreakEven]| {
         let clauses: Vec<String> = group.iter().map(BreakEven::clause).collect();
-        format!("against {}, {} wins while {}", group[0].against, group[0].best, clauses.join(", and while "))
+        let (against, best, clauses) = (&group[0].against, &group[0].best, clauses.join(", and while "));
+        format!("against {against}, {best} is cheaper to buy while {clauses}")
     };
     all.chunk_by(same).map(sentence).collect()
 }
@@ -140,8 +141,8 @@ mod tests {
         assert_eq!(
             sentences(&found),
             [
-                "against 1 TB TLC, bcache wins while tlc costs more than $0.0556 a GB (catalogue: $0.15), and while disk \
-              costs less than $0.0325 a GB (catalogue: $0.0125)"
+                "against 1 TB TLC, bcache is cheaper to buy while tlc costs more than $0.0556 a GB (catalogue: $0.15), \
+              and while disk costs less than $0.0325 a GB (catalogue: $0.0125)"
             ]
         );
         assert_eq!((way(&hybrid), way(&flash)), ((true, true), (true, false)));

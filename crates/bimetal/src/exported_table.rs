@@ -11,8 +11,9 @@ use crate::table::explanation;
 /// Headings of the ends of the range of a life.
 const LIFE_ENDS: [&str; 2] = ["ssd_life_least_years", "ssd_life_most_years"];
 
-/// Headings of what is built, and of what it costs a year.
-const BUILT: [&str; 5] = ["ssd", "hdd", "hdd_size_gb", "capacity_gb", "usd_per_year"];
+/// Headings of what is built, of what it costs a year, and of how often it loses data.
+const BUILT: [&str; 7] =
+    ["ssd", "hdd", "hdd_size_gb", "capacity_gb", "usd_per_year", "usd_per_year_most", "loss_probability_per_year"];
 
 /// Returns a row for each run of both blocks: plain numbers in the unit of their heading, shares
 /// from 0 to 1, and an empty cell for a figure that does not apply. Half the 95 % interval of a
@@ -58,12 +59,14 @@ fn sheet(document: &Document) -> Sheet {
 }
 
 /// Returns the cells under [`BUILT`].
-fn built(run: &Run) -> [Cell; 5] {
+fn built(run: &Run) -> [Cell; 7] {
     let name = |drive: &Option<String>| Cell::from(drive.as_deref().unwrap_or_default());
     let gigabytes = |bytes: u64| Some(bytes as f64 / 1e9).filter(|size| *size > 0.0);
     let hdd_size = run.hdd_bytes.and_then(gigabytes);
     let capacity = gigabytes(run.exported_bytes);
-    [name(&run.ssd), name(&run.hdd), hdd_size.into(), capacity.into(), run.cost.usd_per_year.into()]
+    let cost = [run.cost.usd_per_year, run.cost.usd_per_year_most, run.cost.loss_probability_per_year];
+    let [year, most, loss] = cost.map(Cell::from);
+    [name(&run.ssd), name(&run.hdd), hdd_size.into(), capacity.into(), year, most, loss]
 }
 
 /// Returns the drives of a run, like `crucial-p310 500 GB and seagate-exos-x24 24 TB`.
@@ -158,11 +161,12 @@ mod tests {
              write_p99_ms,write_p99_ms_pm,all_mean_ms,all_mean_ms_pm,all_p99_ms,all_p99_ms_pm,ssd_size_gb,\
              ssd_written_gib,ssd_written_gib_pm,ssd_wa,ssd_wa_pm,ssd_life_years,ssd_life_least_years,\
              ssd_life_most_years,ssd_saved_share,ssd_penalty_share,hits_read_share,hits_read_share_pm,hits_write_share,hits_write_share_pm,hdd_busy_share,\
-             hdd_busy_share_pm,cost_ssd_usd,cost_total_usd,ssd,hdd,hdd_size_gb,capacity_gb,usd_per_year"
+             hdd_busy_share_pm,cost_ssd_usd,cost_total_usd,ssd,hdd,hdd_size_gb,capacity_gb,usd_per_year,\
+             usd_per_year_most,loss_probability_per_year"
         );
-        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,0.01,,,,,,,,,,,,,0.25,,,,,,,170,p,q,8000,,");
-        assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80,,,,,");
-        assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5,,,,,", 4));
+        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,0.01,,,,,,,,,,,,,0.25,,,,,,,170,p,q,8000,,,,");
+        assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80,,,,,,,");
+        assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5,,,,,,,", 4));
     }
 
     /// Regression: the life in the table was the short end of the range, the life in the JSON was
@@ -175,6 +179,18 @@ mod tests {
         document.runs[1].devices.ssd.flash.lifetime_years = Some(3.5);
         let text = csv(&document);
         assert!(text.contains(",40.2,29.7,40.4,") && text.contains(",3.5,3.5,3.5,"), "{text}");
+    }
+
+    /// Regression: the JSON had the upper end of the cost of a year and the probability of a loss,
+    /// and the table had not.
+    #[test]
+    fn csv_has_both_costs_of_a_year_and_the_loss_of_data() {
+        let mut document = document();
+        let cost = &mut document.runs[0].cost;
+        (cost.usd_per_year, cost.usd_per_year_most, cost.loss_probability_per_year) =
+            (Some(20.5), Some(31.0), Some(0.01));
+        let text = csv(&document);
+        assert!(text.lines().nth(1).is_some_and(|line| line.ends_with(",20.5,31,0.01")), "{text}");
     }
 
     #[test]

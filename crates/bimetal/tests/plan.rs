@@ -838,7 +838,7 @@ fn plan_names_the_price_at_which_another_way_wins() {
         assert_eq!(best(&shop)["scheme"], winner, "for {usd} dollars");
     }
     let text = String::from_utf8_lossy(&plan(&shop, &[]).stdout).into_owned();
-    assert!(text.contains("hdd-only wins while micron-c200 costs more than $"), "{text}");
+    assert!(text.contains("hdd-only is cheaper to buy while micron-c200 costs more than $"), "{text}");
 }
 
 /// combo was the plan for 8 TB, because a trace of 4 GiB fitted into its SSD.

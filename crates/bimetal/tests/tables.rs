@@ -73,6 +73,19 @@ fn plan_has_a_row_with_figures_or_a_reason_for_each_option() {
     assert!(rows.iter().any(|row| row[life].parse::<f64>().is_ok_and(|years| years > 0.0)), "{csv}");
 }
 
+/// Regression: the text of a plan had the range of a response time, and its table had not.
+#[test]
+fn plan_has_the_range_of_a_time_with_a_budget() {
+    let csv = printed("plan SQLITE --limit 500 --schemes ssd-only,hdd-only --latency p99<1s", "--csv");
+    let rows: Vec<Vec<String>> = csv.lines().map(cells).collect();
+    let column = |name: &str| rows[0].iter().position(|heading| heading == name).unwrap_or_else(|| panic!("{name}"));
+    let number = |name: &str| rows[1][column(name)].parse::<f64>().ok();
+    let (least, p99, most) =
+        (number("p99_least_ms").unwrap(), number("p99_ms").unwrap(), number("p99_most_ms").unwrap());
+    assert!(least <= p99 && p99 <= most && least < most, "{least} {p99} {most}");
+    assert_eq!((number("read_p99_least_ms"), number("mean_most_ms")), (None, None), "they have no budget");
+}
+
 #[test]
 fn sweep_status_has_a_row_for_each_grid() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tables-{}", std::process::id()));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_measure::json::to_json;
-use bimetal_plan::advice::Confidence;
+use bimetal_plan::advice::{Confidence, Spread};
 use bimetal_plan::answer::{CLOSEST, Described, STRIPE, purchases, verdict};
 use bimetal_plan::break_even;
 use bimetal_plan::budget::{Budget, Metric};
@@ -370,8 +370,12 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
     let drives = drives.chain(["cost_usd", "usd_per_year"].map(str::to_owned));
     let times_named = times.map(|time| format!("{}_ms", time.trim_start_matches("all.").replace('.', "_")));
     let last = ["life_years", "life_least_years", "life_most_years", "dwpd", "verdict", "why_not"].map(str::to_owned);
+    let ends = times_named.clone().into_iter().flat_map(|time| {
+        let time = time.trim_end_matches("_ms").to_owned();
+        ["least", "most"].map(|end| format!("{time}_{end}_ms"))
+    });
     let first = ["scheme", "settings"].map(str::to_owned);
-    let mut sheet = Sheet::new(first.into_iter().chain(drives).chain(times_named).chain(last));
+    let mut sheet = Sheet::new(first.into_iter().chain(drives).chain(times_named).chain(last).chain(ends));
     let shown: Vec<&Tried> = match all {
         true => planned.tried.iter().collect(),
         false => planned.tried.iter().take(planned.kept.min(1)).chain(Others::of(planned).all()).collect(),
@@ -395,9 +399,20 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
         row.extend([figures.and_then(Figures::life_years), least, most, dwpd].map(Cell::from));
         row.push(verdict(tried).unwrap_or_default().into());
         row.push(reasons.join("; ").into());
+        row.extend(times.iter().flat_map(|time| range_of(planned, tried, time)).map(Cell::from));
         sheet.push(row);
     }
     sheet
+}
+
+/// Returns both ends of the range of a response time over the parts of the trace. Only response
+/// times with a budget have a range, and only of options that were tested.
+fn range_of(planned: &Planned, tried: &Tried, time: &str) -> [Option<f64>; 2] {
+    let metric = Metric::Path(format!("response_time_ms.{time}"));
+    let confidence = tried.figures().and_then(|figures| figures.confidence.as_ref());
+    let budget = planned.budgets.iter().find(|budget| budget.metric == metric);
+    let spread = confidence.zip(budget).and_then(|(confidence, budget)| confidence.of(budget));
+    spread.map(Spread::range).map_or([None, None], |(least, most)| [least, most])
 }
 
 /// Returns the answer as text for people.
@@ -488,7 +503,7 @@ fn advice(planned: &Planned) -> String {
     }
     let prices: Vec<String> = answer.best.iter().flat_map(|best| break_even::sentences(&best.break_even)).collect();
     if !prices.is_empty() {
-        let _ = writeln!(text, "\nprices that would change it, each alone:\n  {}", prices.join("\n  "));
+        let _ = writeln!(text, "\npurchase prices that would change it, each alone:\n  {}", prices.join("\n  "));
     }
     if !answer.sensitivity.is_empty() {
         text.push_str("\nwhat would change it:\n");
