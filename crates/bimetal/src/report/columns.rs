@@ -340,11 +340,11 @@ impl Column {
         }
     }
 
-    /// Returns, for each run, true if the run has the best value of the column. Values that look
-    /// equal tie. No run is the best if all values tie, if only one run has a value, if luck
-    /// explains the lead over the next value, or if the ranges of both values overlap. A run that
-    /// is not a choice is never the best. A drive without work is never the best: nobody buys a
-    /// drive that is not used.
+    /// Returns, for each run, true if the run has the best value of the column: a lead over every
+    /// other run. No run is the best if another value looks equal, if only one run has a value, if
+    /// luck explains the lead over the next value, or if the ranges of both values overlap. A run
+    /// that is not a choice is never the best. A drive without work is never the best: nobody buys
+    /// a drive that is not used.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
         let none = vec![false; runs.len()];
         let is_idle = |value: f64| self.title == BUSY && value == 0.0;
@@ -361,8 +361,8 @@ impl Column {
         let best = values.iter().flatten().copied().reduce(better).filter(|_| self.better != Better::Neither);
         let Some(best) = best else { return none };
         let looks_equal = |other: &Figure| (self.text)(other.value) == (self.text)(best.value);
-        let mut rest = values.iter().flatten().filter(|other| !looks_equal(other)).peekable();
-        if rest.peek().is_none() || !rest.all(|other| best.differs_from(other)) {
+        let (equal, rest): (Vec<&Figure>, Vec<&Figure>) = values.iter().flatten().partition(|other| looks_equal(other));
+        if equal.len() > 1 || rest.is_empty() || !rest.iter().all(|other| best.differs_from(other)) {
             return none;
         }
         values.iter().map(|value| value.as_ref().is_some_and(looks_equal)).collect()
@@ -385,12 +385,13 @@ mod tests {
         COLUMNS.iter().find(|column| column.title == "WA").expect("the column exists").best(&runs)
     }
 
+    /// Regression: eight runs that wrote 0.00 GiB to their SSD all had the mark of the best.
     #[test]
-    fn the_best_of_a_column_is_marked_and_what_looks_the_same_ties() {
-        assert_eq!(
-            best_write_amplification(&[Some(1.5), None, Some(1.1001), Some(1.1002)]),
-            [false, false, true, true]
-        );
+    fn best_of_a_column_leads_alone() {
+        let values = [Some(1.5), None, Some(1.1001), Some(1.1002)];
+        assert_eq!(best_write_amplification(&values), [false; 4], "they look the same");
+        let values = [Some(1.5), None, Some(1.1), Some(1.2)];
+        assert_eq!(best_write_amplification(&values), [false, false, true, false]);
     }
 
     #[test]
@@ -413,7 +414,7 @@ mod tests {
         // An unstable run far away is not a rival.
         assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(90.0, Some(400.0))]), [true, false, false]);
         assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(90.0, Some(4.0))]), [true, false, false]);
-        assert_eq!(best(&[run(10.0, Some(0.5)), run(10.001, Some(0.5)), run(11.0, None)]), [true, true, false]);
+        assert_eq!(best(&[run(10.0, Some(0.5)), run(10.001, Some(0.5)), run(11.0, None)]), [false; 3]);
         assert_eq!(best(&[run(10.0, Some(0.5)), run(10.4, Some(0.5))]), [false; 2]);
     }
 
