@@ -116,6 +116,16 @@ pub enum BudgetError {
         /// Budget that was probably wanted.
         wanted: String,
     },
+    /// The value of a flag is not valid.
+    #[error("{flag} {value}: expected {expected}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// Value of the flag.
+        value: String,
+        /// Expected form of the value.
+        expected: &'static str,
+    },
     /// The value does not fit the figure.
     #[error("budget '{text}': value '{value}': expected {expected}")]
     Value {
@@ -206,7 +216,7 @@ impl Budget {
         let years =
             value.parse::<Nanoseconds>().ok().map(years).filter(|years| *years > 0.0 && *years <= LIFETIME_YEARS_MAX);
         let expected = "a duration like 5y, at most 100y";
-        let limit = years.ok_or(BudgetError::Value { text: text.clone(), value: value.to_owned(), expected })?;
+        let limit = years.ok_or(BudgetError::Flag { flag: "--lifetime", value: value.to_owned(), expected })?;
         Ok(Self { text, metric: Metric::Lifetime, side: Side::AtLeast, limit })
     }
 
@@ -236,8 +246,7 @@ impl Budget {
             (number.is_finite() && number >= 0.0).then_some((metric, number * factor))
         });
         let expected = "energy over the trace like 500J or 0.2kWh, or mean power like 6W";
-        let (metric, limit) =
-            read.ok_or(BudgetError::Value { text: text.clone(), value: value.to_owned(), expected })?;
+        let (metric, limit) = read.ok_or(BudgetError::Flag { flag: "--energy", value: value.to_owned(), expected })?;
         Ok(Self { text, metric, side: Side::AtMost, limit })
     }
 
@@ -570,11 +579,12 @@ mod tests {
         assert!(Budget::lifetime("0y").is_err() && Budget::lifetime("5 apples").is_err());
         assert!(Budget::lifetime("100y").is_ok());
         let too_long = Budget::lifetime("500y").unwrap_err().to_string();
-        assert_eq!(too_long, "budget 'lifetime>=500y': value '500y': expected a duration like 5y, at most 100y");
+        assert_eq!(too_long, "--lifetime 500y: expected a duration like 5y, at most 100y");
         assert!(message("p99<0ms").contains("a time above 0") && message("max<=0s").contains("above 0"));
         assert!(Budget::parse("migration.mean_interval_s>=0s").is_ok());
         assert_eq!(message("p99>5ms"), "budget 'p99>5ms' asks for slow responses: expected p99<5ms");
-        assert!(Budget::energy("5").is_err());
+        let without_unit = Budget::energy("6").unwrap_err().to_string();
+        assert!(without_unit.starts_with("--energy 6: expected energy over the trace like 500J"), "{without_unit}");
         assert_eq!(Budget::energy("0.5kWh").unwrap().limit, 1.8e6);
         assert_eq!(Budget::energy("6W").unwrap().metric, Metric::Power);
     }

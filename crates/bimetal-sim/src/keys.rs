@@ -27,23 +27,8 @@ pub(crate) fn check_keys_with(
     choices: &Choices,
     named: &[&str],
 ) -> Result<(), SetupError> {
-    for (key, _) in &choices.settings {
-        match key.split_once('.') {
-            Some((name, _)) if named.contains(&name) => {}
-            Some(("block", figure)) if block_layer::KEYS.contains(&figure) => {}
-            Some(("block", figure)) => return Err(unknown_key(key, nearest(figure, block_layer::KEYS))),
-            Some((name, figure)) => match MemberName::parse(name) {
-                Some(drive) => check_figure(schemes, choices, drive, key, figure)?,
-                None => check_parameter(schemes, key, name, figure)?,
-            },
-            None if key == CONTROLLER_USD => {}
-            None => {
-                let known = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
-                if !known.clone().any(|name| name == key) {
-                    return Err(unknown_key(key, nearest(key, known)));
-                }
-            }
-        }
+    for (key, value) in &choices.settings {
+        check_key(schemes, choices, named, key).map_err(|error| with_value(error, value))?;
     }
     check_names(choices)?;
     for (id, _) in &choices.members {
@@ -66,6 +51,33 @@ pub(crate) fn check_keys_with(
         choice.profile.as_deref().map(Profile::load).transpose()?;
     }
     Ok(())
+}
+
+/// Checks the key of a setting.
+fn check_key(schemes: &[&'static SchemeInfo], choices: &Choices, named: &[&str], key: &str) -> Result<(), SetupError> {
+    match key.split_once('.') {
+        Some((name, _)) if named.contains(&name) => Ok(()),
+        Some(("block", figure)) if block_layer::KEYS.contains(&figure) => Ok(()),
+        Some(("block", figure)) => Err(unknown_key(key, nearest(figure, block_layer::KEYS))),
+        Some((name, figure)) => match MemberName::parse(name) {
+            Some(drive) => check_figure(schemes, choices, drive, key, figure),
+            None => check_parameter(schemes, key, name, figure),
+        },
+        None if key == CONTROLLER_USD => Ok(()),
+        None => {
+            let known = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
+            let is_known = known.clone().any(|name| name == key);
+            if is_known { Ok(()) } else { Err(unknown_key(key, nearest(key, known))) }
+        }
+    }
+}
+
+/// Adds the value of the setting to the error about its key.
+fn with_value(error: SetupError, setting: &str) -> SetupError {
+    match error {
+        SetupError::UnknownKey { key, hint, .. } => SetupError::UnknownKey { key, value: setting.to_owned(), hint },
+        error => error,
+    }
 }
 
 /// Returns true if the scheme uses a drive of this role.
@@ -109,7 +121,8 @@ fn check_parameter(
         return Err(unknown_key(key, nearest(scheme, names.chain(["ssd", "hdd", "log"]))));
     };
     if !schemes.iter().any(|running| running.name == info.name) {
-        return Err(SetupError::UnknownKey { key: key.to_owned(), hint: format!(", because {scheme} does not run") });
+        let (key, value, hint) = (key.to_owned(), String::new(), format!(", because {scheme} does not run"));
+        return Err(SetupError::UnknownKey { key, value, hint });
     }
     let known = info.parameters.iter().map(|parameter| parameter.name).chain([CONTROLLER_USD]);
     if known.clone().any(|name| name == parameter) {
@@ -120,5 +133,5 @@ fn check_parameter(
 
 fn unknown_key(key: &str, nearest: Option<&str>) -> SetupError {
     let hint = nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
-    SetupError::UnknownKey { key: key.to_owned(), hint }
+    SetupError::UnknownKey { key: key.to_owned(), value: String::new(), hint }
 }

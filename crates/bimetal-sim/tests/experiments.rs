@@ -446,7 +446,7 @@ fn setting_of_a_role_is_of_all_its_drives_and_of_a_name_of_one() {
     assert_eq!(written(&[("ssd.write_buffer", "off")]), [false, false]);
     let error = try_run(&workload, &["griffin"], &[("ssd3.write_buffer", "off")], TIMED, two_ssds());
     assert!(
-        error.unwrap_err().to_string().contains("--set ssd3.write_buffer: no scheme or drive of this run has that key")
+        error.unwrap_err().to_string().contains("--set ssd3.write_buffer=off: no scheme or drive of this run has that")
     );
 }
 

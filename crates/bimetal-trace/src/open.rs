@@ -4,7 +4,7 @@
 //! `time_order` sorts the entries, and `pairing` joins them with their completions, if the format
 //! records completions. Last, times are rebased so that the first request is at 0.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -102,7 +102,19 @@ pub struct Trace {
     emitted: u64,
     skipped: u64,
     first_skipped: Option<String>,
+    /// Devices whose requests were left out before the first request, the first few.
+    other_devices: BTreeSet<u32>,
     file_size: Option<u64>,
+}
+
+/// Largest number of devices that a message names.
+const OTHERS_MAX: usize = 16;
+
+/// Notes that the trace has a device `found` other than the `wanted` device.
+fn note_other(others: &mut BTreeSet<u32>, wanted: u32, found: u32) {
+    if found != wanted && others.len() < OTHERS_MAX {
+        others.insert(found);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -184,6 +196,7 @@ impl Trace {
             emitted: 0,
             skipped: 0,
             first_skipped: None,
+            other_devices: BTreeSet::new(),
             file_size: size,
             name,
         };
@@ -315,6 +328,10 @@ impl Trace {
                 Stage::Reading => match self.decoder.next(&mut self.input) {
                     Ok(Some(entry)) => match entry.bounded() {
                         Ok(entry) if self.is_wanted(&entry)? => self.put_in_order(entry)?,
+                        Ok(entry) if self.emitted == 0 => {
+                            let device = self.options.device.unwrap_or(entry.device);
+                            note_other(&mut self.other_devices, device, entry.device);
+                        }
                         Ok(_) => {}
                         Err(bad) => self.fault(bad.into())?,
                     },
@@ -336,7 +353,7 @@ impl Trace {
         debug_assert!(self.format.events == Events::One);
         let filled = self.decoder.fill(&mut self.input, &mut self.ready);
         if let Some(device) = self.options.device {
-            self.ready.retain(|entry| entry.device == device);
+            self.retain_device(device);
         }
         let first = self.first_time.or(self.ready.front().map(|entry| entry.time));
         let spans = |entry: &Entry| first.is_some_and(|first| entry.time.0.saturating_sub(first.0) > SPAN_NS_MAX);
@@ -410,8 +427,19 @@ impl Trace {
             self.ready.extend(std::iter::from_fn(|| pairing.pop(true)));
         }
         if let Some(device) = self.options.device.filter(|_| self.pairing.is_some()) {
-            self.ready.retain(|entry| entry.device == device);
+            self.retain_device(device);
         }
+    }
+
+    /// Leaves out the entries of `ready` that are not of `device`.
+    fn retain_device(&mut self, device: u32) {
+        let Self { ready, other_devices, emitted, .. } = self;
+        ready.retain(|entry| {
+            if *emitted == 0 {
+                note_other(other_devices, device, entry.device);
+            }
+            entry.device == device
+        });
     }
 
     #[cold]
@@ -450,6 +478,11 @@ impl Trace {
         };
         if let Some(device) = self.options.device {
             reason.push_str(&format!("; only requests of device {device} were wanted (--device)"));
+            if !self.other_devices.is_empty() {
+                let more = if self.other_devices.len() == OTHERS_MAX { ", …" } else { "" };
+                let others: Vec<String> = self.other_devices.iter().map(u32::to_string).collect();
+                reason.push_str(&format!(", and the trace has the devices {}{more}", others.join(", ")));
+            }
         }
         if let Some(event) = self.event.filter(|_| self.format.events != Events::One) {
             let name = if event == Event::Queue { "queue" } else { "issue" };

@@ -100,7 +100,13 @@ pub fn note(message: impl std::fmt::Display) {
 /// Prints a line to the user on standard error, apart from the result.
 pub(crate) fn tell(line: impl std::fmt::Display) {
     // When standard error is closed, no reader is left for the line.
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
+}
+
+/// Returns `text` without control characters other than the ends of lines. A message may quote a
+/// file of any content, and must not control the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 /// Notes that no capacity is known, so that `holders`, which the user buys, are as small as the
@@ -204,6 +210,12 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("bimetal-output-{name}-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         directory
+    }
+
+    /// Regression: an error that quoted a binary file sent its control bytes to the terminal.
+    #[test]
+    fn messages_do_not_control_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\u{7}\r\nnext\u{9b}é\u{7f}"), "a [2Jb  \nnext é ");
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn comparison_over_several_traces_says_what_to_choose() {
 #[test]
 fn setting_and_member_without_a_scheme_are_refused() {
     for (flag, value, expected) in [
-        ("--set", "griffin.timeout=30s", "--set griffin.timeout: no scheme or drive of this run has that key"),
+        ("--set", "griffin.timeout=30s", "--set griffin.timeout=30s: no scheme or drive of this run has that key"),
         ("--member", "log=wd-red-plus-4tb", "--member log: expected the id of a drive that a scheme of this run uses"),
     ] {
         let (_, errors, is_done) = try_to_compare(&["--runs", "1", "--schemes", "bcache", flag, value]);

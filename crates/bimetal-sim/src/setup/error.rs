@@ -43,10 +43,15 @@ pub enum SetupError {
         needed: Bytes,
     },
     /// No scheme and no drive of the run has the key of a setting.
-    #[error("--set {key}: no scheme or drive of this run has that key{hint}")]
+    #[error(
+        "--set {key}={value}: no scheme or drive of this run has that key{hint} (`bimetal schemes NAME` and \
+         `bimetal profiles NAME` list the keys)"
+    )]
     UnknownKey {
         /// Key of the setting.
         key: String,
+        /// Value of the setting.
+        value: String,
         /// Hint with the nearest key.
         hint: String,
     },

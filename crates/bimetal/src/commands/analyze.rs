@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use bimetal_core::block::BlockSize;
 use bimetal_sim::findings::{Finding, OfTrace};
 use bimetal_trace::analysis::{Analysis, Analyzer, MapCheck};
 use bimetal_trace::{Event, Request};
@@ -77,7 +76,7 @@ impl Counters {
             Some(path) => analyzer.with_files(file_map(path)?),
             None => analyzer,
         };
-        Ok(Self { analyzer, of_trace: OfTrace::new(BlockSize::new(arguments.block.block)?) })
+        Ok(Self { analyzer, of_trace: OfTrace::new(arguments.block.size()?) })
     }
 
     fn count(&mut self, request: &Request) {

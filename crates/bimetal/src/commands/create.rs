@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bimetal_core::block::BlockSize;
 use bimetal_core::label::Label;
 use bimetal_core::layout::{Layout, LayoutError, MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
@@ -113,7 +112,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         name: arguments.name,
         scheme,
         settings,
-        block: BlockSize::new(arguments.block.block)?,
+        block: arguments.block.size()?,
         drives,
         force: arguments.force,
         dry_run: arguments.dry_run,

@@ -104,7 +104,7 @@ struct Trace<'a> {
 
 /// Returns the options of the measurement.
 fn options(arguments: &Arguments) -> Result<Options, Error> {
-    let block = bimetal_core::block::BlockSize::new(arguments.block.block)?;
+    let block = arguments.block.size()?;
     Ok(Options {
         policies: policies_named(&arguments.policies)?,
         sizes: arguments.sizes.clone(),

@@ -8,6 +8,7 @@ pub(crate) mod simulation;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use bimetal_core::block::BlockSize;
 use bimetal_core::units::Bytes;
 use bimetal_trace::OpenOptions;
 use clap::Args;
@@ -69,6 +70,16 @@ pub struct BlockOption {
     /// Size of a block, like 4KiB
     #[arg(long, help_heading = heading::TRACE, value_name = "SIZE", default_value = "4KiB")]
     pub block: Bytes,
+}
+
+impl BlockOption {
+    /// Returns the size of a block.
+    ///
+    /// # Errors
+    /// A block cannot have that size.
+    pub(crate) fn size(&self) -> Result<BlockSize, Error> {
+        BlockSize::new(self.block).map_err(|error| Error::new(error.to_string().replacen("block size", "--block", 1)))
+    }
 }
 
 /// A file that sets options.

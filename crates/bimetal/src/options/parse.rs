@@ -1,6 +1,7 @@
 //! Readers of the values of options. The error of each reader says what was expected.
 
 use bimetal_core::units::Bytes;
+use bimetal_models::flash::Precondition;
 use bimetal_sim::setup::{DriveChoice, Size};
 
 /// Reads a whole number, such as a number of requests or lines.
@@ -106,6 +107,14 @@ pub(crate) fn warmup(text: &str) -> Result<WarmUpOption, String> {
     share.map(WarmUpOption::Fraction).ok_or_else(expected)
 }
 
+/// Reads the state of flash before a trace.
+///
+/// # Errors
+/// Returns a text that says what was expected.
+pub(crate) fn precondition(text: &str) -> Result<Precondition, String> {
+    text.parse().map_err(|_| "expected clean, sequential or random".to_owned())
+}
+
 /// Reads a day, as a year with its fraction. Month and day may be left out.
 ///
 /// # Errors
@@ -141,7 +150,7 @@ pub(crate) fn drive_size(text: &str) -> Result<Bytes, String> {
     match (text.parse::<Bytes>(), without_unit(text)) {
         (_, Some(message)) => Err(message),
         (Ok(Bytes(0)), None) => Err("expected a size above 0, like 32GiB".to_owned()),
-        (read, None) => read.map_err(|error| error.to_string()),
+        (read, None) => read.map_err(|_| "expected a size with its unit, like 8TB, 8TiB or 32GiB".to_owned()),
     }
 }
 
@@ -240,6 +249,22 @@ mod tests {
         assert_eq!(capacity(" 500 g").unwrap_err(), "500 g may mean 500GB or 500GiB: expected one of these");
         assert_eq!((capacity("8TB"), capacity("8TiB")), (Ok(Bytes(8_000_000_000_000)), Ok(Bytes(8 << 40))));
         assert!(capacity("T").is_err() && capacity("8").is_err());
+    }
+
+    /// Regression: `8` was refused because it has no unit, and `8XB` with the advice that a bare
+    /// number is bytes.
+    #[test]
+    fn capacity_with_an_unknown_unit_is_told_to_have_a_unit() {
+        let message = capacity("8XB").unwrap_err();
+        assert_eq!(message, "expected a size with its unit, like 8TB, 8TiB or 32GiB");
+        assert!(capacity("8").unwrap_err().contains("expected a unit"));
+    }
+
+    /// Regression: the message had the value twice, once with the name of a key of a profile.
+    #[test]
+    fn unknown_precondition_is_told_the_words() {
+        assert_eq!(precondition("dirty"), Err("expected clean, sequential or random".to_owned()));
+        assert_eq!(precondition("clean"), Ok(Precondition::Clean));
     }
 
     /// Regression: a bare number is in bytes, so `--ssd-size 32` was a drive of 32 bytes, and the

@@ -20,7 +20,7 @@ pub(crate) fn replay(text: &str) -> Result<Replay, String> {
     };
     depth
         .map(|depth| Replay::Closed { depth })
-        .ok_or_else(|| "expected timed, closed, closed:DEPTH or think".to_owned())
+        .ok_or_else(|| "expected timed, closed, closed:DEPTH with a DEPTH from 1 on, or think".to_owned())
 }
 
 /// Reads a factor of speed.

@@ -12,7 +12,7 @@ use bimetal_measure::text::decimal;
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_models::profile::Profile;
-use bimetal_plan::catalogue::{Catalogue, DEFAULT_HDDS, DEFAULT_SSD};
+use bimetal_plan::catalogue::{Catalogue, DEFAULT_HDDS, DEFAULT_SSD, SIZE_MIN};
 use bimetal_plan::drives::model::sizes_on_sale;
 use bimetal_sim::findings::Finding;
 use bimetal_sim::market::Market;
@@ -27,13 +27,14 @@ use bimetal_trace::analysis::MapCheck;
 use clap::Args;
 
 use super::parse::{
-    WarmUpOption, above_zero, capacity, member, on_or_off, rounds, runs, setting, size, warmup, whole_number,
-    zero_or_more,
+    WarmUpOption, above_zero, capacity, member, on_or_off, precondition, rounds, runs, setting, size, warmup,
+    whole_number, zero_or_more,
 };
 use super::replay::{choose_replay, replay, replay_with_times, speedup};
 use super::{BlockOption, ConfigOption, TraceOptions, heading};
 use crate::error::Error;
 use crate::files::{end_of, file_extents, file_map, refuse_map_beyond, refuse_other_map};
+use crate::output::note;
 use crate::trace_workload::{Alignment, Header, Played, Times, TraceWorkload};
 use crate::trees;
 
@@ -112,7 +113,7 @@ pub(crate) struct SimulationOptions {
     pub(crate) warmup: WarmUpOption,
     /// State of the flash before the trace [default: sequential if flash is home or begins with
     /// copies, clean if flash is a cache]
-    #[arg(long, help_heading = heading::DRIVES, value_name = "clean|sequential|random")]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "clean|sequential|random", value_parser = precondition)]
     pub(crate) precondition: Option<Precondition>,
     /// Map the touched address ranges densely, so that a trace of a large drive fits a small drive
     #[arg(long, help_heading = heading::TRACE)]
@@ -163,7 +164,7 @@ impl SimulationOptions {
     /// # Errors
     /// A block size is not possible.
     pub(crate) fn played(&self, replay: Replay) -> Result<Played, Error> {
-        let block = BlockSize::new(self.block.block)?;
+        let block = self.block.size()?;
         let is_timed = replay.speedup().is_some();
         Ok(Played { align: self.align, times: self.times, block, seed: self.seed, is_timed })
     }
@@ -519,6 +520,27 @@ fn check_capacity(capacity: Option<Bytes>, block: BlockSize) -> Result<(), Error
     )))
 }
 
+/// Refuses a drive that is smaller than any drive, and notes a drive that is larger than all that
+/// the trace touches.
+fn check_sizes(options: &SimulationOptions) -> Result<(), Error> {
+    let flags = [("--ssd-size", options.ssd_size), ("--hdd-size", options.hdd_size)];
+    let members = options.member.iter().map(|(id, drive)| (format!("--member {id}="), drive.size));
+    for (flag, size) in flags.map(|(flag, size)| (flag.to_owned(), size)).into_iter().chain(members) {
+        match size {
+            Some(Size::Bytes(bytes)) if bytes < SIZE_MIN => {
+                let expected = format!("expected the size of a drive, at least {SIZE_MIN}");
+                return Err(Error::new(format!("{flag} {bytes}: {expected}")));
+            }
+            Some(Size::OfFootprint(share)) if share > 1.0 => note(format_args!(
+                "{flag} {:.0}%: the drive is larger than all blocks that the trace touches",
+                share * 100.0
+            )),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Returns the drives, sizes and settings that the options name.
 ///
 /// # Errors
@@ -535,7 +557,8 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
     if let Some((_, id)) = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id)) {
         return Err(Error::new(format!("--member {id}: is given twice: expected one drive for each id")));
     }
-    let block = BlockSize::new(options.block.block)?;
+    check_sizes(options)?;
+    let block = options.block.size()?;
     check_capacity(options.capacity, block)?;
     Ok(Choices {
         ssd: DriveChoice { profile: options.ssd.clone(), size: options.ssd_size },
