@@ -106,6 +106,36 @@ impl BitSet {
         true
     }
 
+    /// Adds all numbers of `run`. Returns the number of members that are new.
+    pub(crate) fn insert_run(&mut self, run: Range<u32>) -> u32 {
+        assert!(run.end <= self.limit, "slot {} beyond {}", run.end, self.limit);
+        let mut added = 0;
+        for (word, bits) in words_of(run) {
+            added += (bits & !self.words[word]).count_ones();
+            self.add(word, bits);
+        }
+        self.len += added;
+        added
+    }
+
+    /// Removes all numbers of `run`. Returns the number of members that are gone.
+    pub(crate) fn remove_run(&mut self, run: Range<u32>) -> u32 {
+        let mut removed = 0;
+        for (word, bits) in words_of(run) {
+            let gone = bits & self.words[word];
+            if gone != 0 {
+                self.words[word] &= !gone;
+                self.full[word / 64] &= !(1 << (word % 64));
+                if self.words[word] == 0 {
+                    self.any[word / 64] &= !(1 << (word % 64));
+                }
+                removed += gone.count_ones();
+            }
+        }
+        self.len -= removed;
+        removed
+    }
+
     /// Returns the first member at or after `from`.
     pub(crate) fn next_member(&self, from: u32) -> Option<u32> {
         if from >= self.limit {
@@ -138,6 +168,15 @@ impl BitSet {
         };
         (gap < self.limit).then_some(gap)
     }
+}
+
+/// Returns the words of the numbers of `run`, each with the bits of these numbers.
+fn words_of(run: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
+    let words = run.start / 64..if run.is_empty() { run.start / 64 } else { run.end.div_ceil(64) };
+    words.map(move |word| {
+        let (from, end) = (run.start.max(word * 64) % 64, (run.end - word * 64).min(64));
+        (word as usize, u64::MAX >> (64 - (end - from)) << from)
+    })
 }
 
 /// Returns the first bit at or after `from` that is set (or, with `inverted`, clear).
@@ -199,6 +238,24 @@ mod tests {
                     end += 1;
                 }
                 prop_assert_eq!(set.fill(run), end);
+                prop_assert_eq!(parts(&set), parts(&twin));
+            }
+        }
+
+        /// Compares runs that are added or removed at once with their numbers one by one.
+        #[test]
+        fn run_changes_as_its_numbers_one_by_one(
+            limit in 1u32..9000, runs in proptest::collection::vec((any::<bool>(), 0u32..9000, 0u32..9000), 1..40)
+        ) {
+            let (mut set, mut twin) = (BitSet::new(limit), BitSet::new(limit));
+            for (insert, start, len) in runs {
+                let run = start % limit..(start % limit + len).min(limit);
+                let (changed, expected) = if insert {
+                    (set.insert_run(run.clone()), run.filter(|&number| twin.insert(number)).count())
+                } else {
+                    (set.remove_run(run.clone()), run.filter(|&number| twin.remove(number)).count())
+                };
+                prop_assert_eq!(changed as usize, expected);
                 prop_assert_eq!(parts(&set), parts(&twin));
             }
         }

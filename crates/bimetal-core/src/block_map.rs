@@ -18,7 +18,7 @@ mod pieces;
 use hashbrown::HashTable;
 
 use crate::bit_set::BitSet;
-use crate::block::{Block, ValidMask};
+use crate::block::{Block, BlockRun, ValidMask};
 use crate::mixing::folded;
 pub use pieces::{BYTES_PER_FURTHER_PIECE, Pieces};
 
@@ -145,6 +145,14 @@ fn stored(chunks: &[Option<Chunk>], slot: u32) -> Packed {
     }
 }
 
+/// Returns the slots of `chunks` from the slot `from` on.
+fn slots_of_chunks(chunks: impl Iterator<Item = u32>, from: Slot) -> impl Iterator<Item = Slot> {
+    chunks.flat_map(move |number| {
+        let first = number * CHUNK as u32;
+        (from.0.saturating_sub(first)..CHUNK as u32).map(move |place| Slot(first + place))
+    })
+}
+
 impl BlockMap {
     /// Returns the empty map over `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
@@ -194,6 +202,27 @@ impl BlockMap {
     #[inline]
     fn take_back(&mut self, number: u64) -> bool {
         self.is_granted(number) && self.granted.remove(number as u32)
+    }
+
+    /// Returns the runs of granted copies in `blocks`.
+    pub(crate) fn granted_runs(&self, blocks: BlockRun) -> impl Iterator<Item = BlockRun> {
+        let end = blocks.end().min(self.granted_end.into()) as u32;
+        let next = move |from: u64| {
+            let first = self.granted.next_member(u32::try_from(from).ok()?).filter(|&first| first < end)?;
+            let gap = self.granted.next_gap(first).map_or(end, |gap| gap.min(end));
+            Some(BlockRun { first: Block(first.into()), count: (gap - first).into() })
+        };
+        std::iter::successors(next(blocks.first.0), move |run| next(run.end()))
+    }
+
+    /// Takes a run of granted copies out of the block map. Returns the first of their slots, which
+    /// are adjacent, and the number of these slots.
+    pub(crate) fn revoke(&mut self, run: BlockRun) -> (Slot, u32) {
+        let slots = run.first.0 as u32..run.end() as u32;
+        let (first, count) = (slots.start, slots.len() as u32);
+        let revoked = self.granted.remove_run(slots);
+        assert!(revoked == count, "{revoked} copies of {count} were granted from block {first} on");
+        (Slot(first), count)
     }
 
     /// Makes room in the index for every block that can be off home, so that the index does not
@@ -334,12 +363,25 @@ impl BlockMap {
 
     /// Returns the slots in use from `from` on, in order of slot.
     pub(crate) fn occupied_from(&self, from: Slot) -> impl Iterator<Item = (Slot, Entry)> {
-        self.occupied_chunks(from.0 / CHUNK as u32)
-            .flat_map(move |number| {
-                let first = number * CHUNK as u32;
-                (from.0.saturating_sub(first)..CHUNK as u32).map(move |place| Slot(first + place))
-            })
+        slots_of_chunks(self.occupied_chunks(from.0 / CHUNK as u32), from)
             .filter_map(|slot| Some((slot, self.in_slot(slot)?)))
+    }
+
+    /// Returns the slots in use from `from` on, in order of slot, without the granted copies.
+    pub(crate) fn filled_from(&self, from: Slot) -> impl Iterator<Item = (Slot, Entry)> {
+        let next = |from: u32| self.chunks_in_use.next_member(from);
+        let chunks = std::iter::successors(next(from.0 / CHUNK as u32), move |&number| next(number + 1));
+        slots_of_chunks(chunks, from).filter_map(|slot| Some((slot, packed(&self.chunks, slot.0).entry()?)))
+    }
+
+    /// Returns true if `block` is in the block map, and not by a granted copy.
+    pub(crate) fn is_filled(&self, block: Block) -> bool {
+        !self.is_granted(block.0) && self.get(block).is_some()
+    }
+
+    /// Returns the number of blocks in the block map, without the granted copies.
+    pub(crate) fn filled(&self) -> u64 {
+        self.index.len() as u64
     }
 
     /// Returns the chunks with slots in use, from chunk `from` on. Nearly all chunks of a large
@@ -569,7 +611,7 @@ mod tests {
         /// and removed.
         #[test]
         fn behaves_as_a_map(
-            steps in proptest::collection::vec((0u8..4, 0u64..40, any::<u8>(), any::<bool>()), 1..400),
+            steps in proptest::collection::vec((0u8..5, 0u64..40, any::<u8>(), any::<bool>()), 1..400),
             granted in 0u32..40,
         ) {
             let mut map = BlockMap::new(64 * 1024);
@@ -592,6 +634,23 @@ mod tests {
                     2 => {
                         let slot = map.remove(block);
                         prop_assert_eq!(slot.map(|slot| slot.0), model.remove(&block.0).map(|(slot, _)| slot));
+                    }
+                    3 if valid < 64 => {
+                        let blocks = BlockRun { first: Block(number), count: u64::from(valid) };
+                        let runs: Vec<BlockRun> = map.granted_runs(blocks).collect();
+                        let is_within = |block: u64| (number..blocks.end()).contains(&block);
+                        // A copy that was narrowed has an entry of its own.
+                        let granted = |block: &u64| model.get(block).is_some_and(|(slot, entry)| {
+                            u64::from(*slot) == *block && *entry == BlockMap::granted_entry(*slot)
+                        });
+                        let expected: Vec<u64> = (0..40).filter(|&block| is_within(block)).filter(granted).collect();
+                        let found: Vec<u64> = runs.iter().flat_map(|run| run.blocks()).map(|block| block.0).collect();
+                        prop_assert_eq!(found, expected);
+                        prop_assert!(runs.windows(2).all(|runs| runs[0].end() < runs[1].first.0), "{:?}", runs);
+                        for run in runs {
+                            prop_assert_eq!(map.revoke(run), (Slot(run.first.0 as u32), run.count as u32));
+                            run.blocks().for_each(|block| { model.remove(&block.0); });
+                        }
                     }
                     _ => if let Some((slot, entry)) = model.get_mut(&block.0) {
                         map.mark_clean(Slot(*slot));

@@ -344,6 +344,11 @@ pub trait Scheme: Send {
         let _ = (slot, block);
     }
 
+    /// Works as [`unmapped`](Self::unmapped), for a run of blocks in adjacent slots from `first` on.
+    fn unmapped_run(&mut self, first: Slot, run: BlockRun) {
+        (first.0..).zip(run.blocks()).for_each(|(slot, block)| self.unmapped(Slot(slot), block));
+    }
+
     /// Returns the time at which [`work`](Self::work) must be called: `now` or earlier if work is
     /// due already.
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {

@@ -109,6 +109,12 @@ impl Ring {
         self.touch_page(slot.0 / SLOTS_PER_TABLE_PAGE as u32);
     }
 
+    /// Works as [`touch_slot`](Self::touch_slot), for `count` adjacent slots.
+    pub(crate) fn touch_slots(&mut self, first: Slot, count: u32) {
+        let page = |slot: u32| slot / SLOTS_PER_TABLE_PAGE as u32;
+        self.stale_table.insert_run(page(first.0)..page(first.0 + count - 1) + 1);
+    }
+
     /// Marks a page of the slot table as stale.
     pub(crate) fn touch_page(&mut self, page: u32) {
         self.stale_table.insert(page);
@@ -352,6 +358,17 @@ impl Pending {
             None => self.records.push(record),
         }
         self.appended += 1;
+        self.appended
+    }
+
+    /// Appends a record for each block of `run`, which has left its slot. Returns the number of the
+    /// last record. Records that are only counted take one step.
+    pub(crate) fn append_homes(&mut self, run: BlockRun) -> Sequence {
+        match &mut self.counted {
+            Some(counted) => *counted += run.count as usize,
+            None => self.records.extend(run.blocks().map(|block| Record::Home { block })),
+        }
+        self.appended += run.count;
         self.appended
     }
 

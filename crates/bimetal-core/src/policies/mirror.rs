@@ -56,6 +56,11 @@ impl Mirror {
         self.missing.set(block, true);
     }
 
+    /// [`Scheme::unmapped_run`](crate::scheme::Scheme::unmapped_run).
+    pub(crate) fn unmapped_run(&mut self, run: BlockRun) {
+        self.missing.lack(run);
+    }
+
     /// [`Scheme::began_with`](crate::scheme::Scheme::began_with).
     pub(crate) fn began_with(&mut self, copies: u64) {
         self.missing.copied(copies);
@@ -81,9 +86,7 @@ impl Missing {
         if copies >= u64::from(self.blocks) {
             self.missing = BitSet::new(self.blocks);
         } else {
-            (0..copies as u32).for_each(|block| {
-                self.missing.remove(block);
-            });
+            self.missing.remove_run(0..copies as u32);
         }
     }
 
@@ -108,6 +111,12 @@ impl Missing {
                 self.missing.remove(block)
             };
         }
+    }
+
+    /// Notes that all blocks of `run` lack a copy. Blocks beyond the mirrored area change nothing.
+    fn lack(&mut self, run: BlockRun) {
+        let covered = |block: u64| block.min(self.blocks.into()) as u32;
+        self.missing.insert_run(covered(run.first.0)..covered(run.end()));
     }
 
     /// Returns the next run of blocks without copies, for one fetch of at most `most` blocks. The

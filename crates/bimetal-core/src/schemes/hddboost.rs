@@ -82,6 +82,10 @@ impl Scheme for HddBoost {
         self.mirror.unmapped(block);
     }
 
+    fn unmapped_run(&mut self, _first: Slot, run: BlockRun) {
+        self.mirror.unmapped_run(run);
+    }
+
     fn copied_at_first(&self, _view: &View) -> u64 {
         self.mirror.blocks()
     }

@@ -351,6 +351,10 @@ impl Scheme for Safe {
         self.mirror.unmapped(block);
     }
 
+    fn unmapped_run(&mut self, _first: Slot, run: BlockRun) {
+        self.mirror.unmapped_run(run);
+    }
+
     fn copied_at_first(&self, _view: &View) -> u64 {
         self.mirror.blocks()
     }

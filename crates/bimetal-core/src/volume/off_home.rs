@@ -7,9 +7,10 @@ use crate::block_map::{BlockMap, Slot};
 /// Largest number of blocks that are found at once.
 const BLOCKS_MAX: usize = 65_536;
 
-/// A search for the blocks of a run that are in the block map. The search goes through the block
-/// map or through the run, whichever is smaller. Blocks that were found may be taken out of the
-/// block map before the search goes on.
+/// A search for the blocks of a run that are in the block map, without [granted
+/// copies](BlockMap::granted_runs). The search goes through the block map or through the run,
+/// whichever is smaller. Blocks that were found may be taken out of the block map before the search
+/// goes on.
 pub(super) struct OffHome {
     run: BlockRun,
     by_slot: bool,
@@ -20,7 +21,7 @@ pub(super) struct OffHome {
 impl OffHome {
     /// Begins a search for the blocks of `run`.
     pub(super) fn of(run: BlockRun, map: &BlockMap) -> Self {
-        let by_slot = map.len() < run.count;
+        let by_slot = map.filled() < run.count;
         Self { run, by_slot, next: if by_slot { 0 } else { run.first.0 } }
     }
 
@@ -31,7 +32,7 @@ impl OffHome {
         if !self.by_slot {
             let mut found = Vec::new();
             while self.next < end && found.len() < BLOCKS_MAX {
-                if map.get(Block(self.next)).is_some() {
+                if map.is_filled(Block(self.next)) {
                     found.push(Block(self.next));
                 }
                 self.next += 1;
@@ -40,7 +41,7 @@ impl OffHome {
         }
         let Ok(from) = u32::try_from(self.next) else { return Vec::new() };
         let is_within = |block: Block| (self.run.first.0..end).contains(&block.0);
-        let slots = map.occupied_from(Slot(from)).filter(|(_, entry)| is_within(entry.block));
+        let slots = map.filled_from(Slot(from)).filter(|(_, entry)| is_within(entry.block));
         let (last, found): (Vec<Slot>, Vec<Block>) =
             slots.map(|(slot, entry)| (slot, entry.block)).take(BLOCKS_MAX).unzip();
         self.next = last.last().map_or(u64::MAX, |slot| u64::from(slot.0) + 1);

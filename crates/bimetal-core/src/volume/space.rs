@@ -6,6 +6,7 @@
 //! would find another block's content.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::bit_set::BitSet;
 use crate::block_map::Slot;
@@ -133,16 +134,16 @@ impl CacheSpace {
         Some((Slot(first), u64::from(end - first)))
     }
 
-    /// Queues a slot for reuse. The record numbered `record` took the slot's block out; `next` is
-    /// the serial of the next task to start.
-    pub(crate) fn give_up(&mut self, slot: Slot, record: Sequence, next: Serial) {
-        debug_assert!(self.taken.contains(slot.0));
-        self.freeing += 1;
+    /// Queues `count` adjacent slots for reuse. The record numbered `record` is the last that took
+    /// one of the slots' blocks out; `next` is the serial of the next task to start.
+    pub(crate) fn give_up(&mut self, first: Slot, count: u32, record: Sequence, next: Serial) {
+        debug_assert!(self.taken.next_gap(first.0).is_none_or(|gap| gap >= first.0 + count));
+        self.freeing += u64::from(count);
         match self.freed.back_mut() {
-            Some(last) if last.started_before == next && last.first + last.count == slot.0 => {
-                (last.count, last.record) = (last.count + 1, record);
+            Some(last) if last.started_before == next && last.first + last.count == first.0 => {
+                (last.count, last.record) = (last.count + count, record);
             }
-            _ => self.freed.push_back(Freed { first: slot.0, count: 1, record, started_before: next }),
+            _ => self.freed.push_back(Freed { first: first.0, count, record, started_before: next }),
         }
     }
 
@@ -186,14 +187,22 @@ impl CacheSpace {
             let slots = freed.first..freed.first + freed.count;
             self.freeing -= u64::from(freed.count);
             self.freed.pop_front();
-            for slot in slots {
-                self.give_back_unused(Slot(slot));
-                if let Some(stale) = &mut self.stale {
-                    stale.insert(slot);
-                }
+            if let Some(stale) = &mut self.stale {
+                stale.insert_run(slots.clone());
             }
+            self.give_back_run(slots);
         }
         before - self.freeing
+    }
+
+    /// Frees the slots of `run`, which are all taken.
+    fn give_back_run(&mut self, run: Range<u32>) {
+        if self.buckets.is_some() {
+            return run.for_each(|slot| self.give_back_unused(Slot(slot)));
+        }
+        let count = run.len() as u32;
+        let removed = self.taken.remove_run(run);
+        assert!(removed == count, "{removed} slots of {count} were taken");
     }
 }
 
@@ -241,7 +250,7 @@ mod tests {
         let (slot, count) = space.take(3).unwrap();
         assert_eq!((slot, count), (Slot(0), 3));
         let reader = epochs.start();
-        space.give_up(Slot(1), 10, epochs.next());
+        space.give_up(Slot(1), 1, 10, epochs.next());
         assert_eq!(space.release(9, epochs.oldest()), 0, "the record is not durable");
         assert_eq!(space.release(10, epochs.oldest()), 0, "a reader is under way");
         epochs.end(reader);
@@ -275,7 +284,7 @@ mod tests {
         let mut space = CacheSpace::new(8, 1, true);
         space.take(6);
         assert_eq!(space.take_stale(9), None, "nothing was written to free slots");
-        [1, 2, 3, 5].into_iter().for_each(|slot| space.give_up(Slot(slot), 1, 0));
+        [1, 2, 3, 5].into_iter().for_each(|slot| space.give_up(Slot(slot), 1, 1, 0));
         assert_eq!((space.holds_stale(), space.release(1, 0)), (false, 4));
         assert_eq!(space.take_stale(2), Some((Slot(1), 2)));
         assert_eq!((space.free(), space.take(9)), (4, Some((Slot(6), 2))), "what is being discarded is not taken");

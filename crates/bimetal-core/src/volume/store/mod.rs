@@ -107,9 +107,10 @@ pub(super) trait Kind<P> {
         true
     }
 
-    /// Queues a slot that was left for reuse. The record numbered `record` took its block out;
-    /// `next` is the serial of the next task. Returns true if the slot waits to become free.
-    fn give_up(&mut self, _slot: Slot, _record: Sequence, _next: Serial) -> bool {
+    /// Queues `count` adjacent slots that were left for reuse. The record numbered `record` is the
+    /// last that took one of their blocks out; `next` is the serial of the next task. Returns true
+    /// if the slots wait to become free.
+    fn give_up(&mut self, _first: Slot, _count: u32, _record: Sequence, _next: Serial) -> bool {
         false
     }
 
@@ -123,8 +124,8 @@ pub(super) trait Kind<P> {
         0
     }
 
-    /// Notes that the block map changed at a slot, by a change without a record.
-    fn touch(&mut self, _slot: Slot) {}
+    /// Notes that the block map changed at `count` adjacent slots, by changes without a record.
+    fn touch(&mut self, _first: Slot, _count: u32) {}
 
     /// Returns true if recovery would trust the content of `slot` unread.
     fn is_trusted(&self, _slot: Slot) -> bool {

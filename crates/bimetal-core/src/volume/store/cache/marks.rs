@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
-use crate::block_map::BlockMap;
+use crate::block_map::{BlockMap, Entry, Slot};
 use crate::journal::record::Record;
 use crate::journal::ring::{Pending, Sequence};
 use crate::journal::{MARK_REGION_BLOCKS, marks_pages, page};
@@ -84,9 +84,12 @@ impl Marks {
         // If the block map is smaller than `blocks`, the block map is walked. So a discard of a
         // whole drive costs only as much as it changes.
         let within = |block: &Block| (blocks.first.0..blocks.end()).contains(&block.0);
-        let copies = map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block);
+        let copies = map.filled_from(Slot(0)).filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block);
         let all = copies.chain(pending.copies_that_could_come_back()).filter(within);
-        let regions: BTreeSet<u32> = all.map(|block| region_of(block.0)).collect();
+        let mut regions: BTreeSet<u32> = all.map(|block| region_of(block.0)).collect();
+        for run in map.granted_runs(blocks) {
+            regions.extend(region_of(run.first.0)..=region_of(run.end() - 1));
+        }
         regions.into_iter().filter(is_unmarked).collect()
     }
 
@@ -107,14 +110,21 @@ fn region_of(block: u64) -> u32 {
 }
 
 fn has_clean_copies(blocks: BlockRun, map: &BlockMap) -> bool {
-    blocks.blocks().any(|block| map.get(block).is_some_and(|(_, entry)| !entry.dirty))
+    if map.granted_runs(blocks).next().is_some() {
+        return true;
+    }
+    let is_copy = |entry: Entry| !entry.dirty;
+    if map.filled() < blocks.count {
+        let within = blocks.first.0..blocks.end();
+        return map.filled_from(Slot(0)).any(|(_, entry)| is_copy(entry) && within.contains(&entry.block.0));
+    }
+    blocks.blocks().any(|block| map.get(block).is_some_and(|(_, entry)| is_copy(entry)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::block::ValidMask;
-    use crate::block_map::{Entry, Slot};
 
     fn run(first: u64, count: u64) -> BlockRun {
         BlockRun { first: Block(first), count }

@@ -90,8 +90,8 @@ impl<P> Kind<P> for Cache {
         self.space.is_taken(slot)
     }
 
-    fn give_up(&mut self, slot: Slot, record: Sequence, next: Serial) -> bool {
-        self.space.give_up(slot, record, next);
+    fn give_up(&mut self, first: Slot, count: u32, record: Sequence, next: Serial) -> bool {
+        self.space.give_up(first, count, record, next);
         true
     }
 
@@ -104,8 +104,8 @@ impl<P> Kind<P> for Cache {
         self.space.release(durable, oldest)
     }
 
-    fn touch(&mut self, slot: Slot) {
-        self.ring.touch_slot(slot);
+    fn touch(&mut self, first: Slot, count: u32) {
+        self.ring.touch_slots(first, count);
     }
 
     /// A commit writes pages for all records; the end of the ring may split these pages.
