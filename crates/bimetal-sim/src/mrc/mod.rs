@@ -5,9 +5,10 @@
 //! the policies of `bimetal-core`. On request, a sample of the objects represents all of them
 //! ([`sample`]). [`measure`] combines these steps. Accesses that are played again and again are in
 //! a temporary file ([`mod@column`]), so memory grows with the objects, not with the length of the
-//! trace.
+//! trace. A few requests that access very many blocks are refused ([`limit`]).
 
 pub mod column;
+pub mod limit;
 pub mod numbering;
 pub mod play;
 pub mod reuse;
@@ -27,6 +28,7 @@ use serde::Serialize;
 
 use crate::outside::{Outside, OutsidePolicies};
 use column::{Column, Room};
+use limit::Limit;
 use numbering::Numbering;
 use play::{Accesses, play, play_belady};
 use reuse::{Histogram, ReuseDistances};
@@ -220,6 +222,9 @@ struct Gathering {
     distances: Vec<u32>,
     requests: u64,
     accesses: u64,
+    /// Number of accesses to objects of the sample, and its limit.
+    examined: u64,
+    limit: Limit,
     bytes: u64,
     /// Sum of the sizes of the examined objects, each as of its first access.
     object_bytes: u64,
@@ -228,20 +233,22 @@ struct Gathering {
 impl Gathering {
     fn new(options: &Options, outside: &[OutsidePolicies]) -> Self {
         let sample = Sample::new(options.sample, options.seed);
-        let played = options.policies.iter().any(|&policy| policy != "lru") || !outside.is_empty();
+        let played = options.policies.iter().filter(|&&policy| policy != "lru").count() + outside.len();
         Self {
             unit: options.unit,
             sample,
             numbering: Numbering::default(),
             reuse: options.policies.contains(&"lru").then(ReuseDistances::default),
             histogram: Histogram::default(),
-            sequence: (played || sample.is_partial()).then(Accesses::default),
+            sequence: (played > 0 || sample.is_partial()).then(Accesses::default),
             waiting: Vec::new(),
             waiting_bytes: Vec::new(),
             numbers: Vec::new(),
             distances: Vec::new(),
             requests: 0,
             accesses: 0,
+            examined: 0,
+            limit: Limit::new(played * options.sizes.len(), sample.is_partial()),
             bytes: 0,
             object_bytes: 0,
         }
@@ -259,7 +266,8 @@ impl Gathering {
                 let within = size.clip(request.range, block);
                 self.access(device ^ block.0, within.len.bytes().0)
             }),
-        }
+        }?;
+        self.limit.check(self.requests, self.examined).map_err(io::Error::other)
     }
 
     #[inline]
@@ -269,6 +277,7 @@ impl Gathering {
         if !self.sample.takes(id) {
             return Ok(());
         }
+        self.examined += 1;
         self.waiting.push(id);
         self.waiting_bytes.push(bytes);
         if self.waiting.len() == LOOKED_AT_TOGETHER { self.look() } else { Ok(()) }
@@ -514,6 +523,28 @@ mod tests {
         assert_eq!((lru.policy.as_str(), own.policy.as_str()), ("lru", "own"));
         assert_eq!((lru.miss_ratio, lru.byte_miss_ratio), (own.miss_ratio, own.byte_miss_ratio));
         assert!(0.0 < own.miss_ratio && own.miss_ratio < 1.0);
+    }
+
+    /// Regression: 250 requests of 256 MiB took 24 seconds and 948 MiB under two policies.
+    #[test]
+    fn few_requests_of_very_many_blocks_are_refused() {
+        let requests: Vec<_> = (0..250).map(|at| read(at << 19, 1 << 19)).collect();
+        let measured = |unit, sample, policies| {
+            let (mut rest, mut taken) = (requests.iter().copied(), 0);
+            let options = Options { policies, sample, ..options(&[CacheSize::Share(0.1)], unit) };
+            let measured = measure(&options, |batch: &mut Vec<Request>| {
+                batch.extend(rest.by_ref().take(10).inspect(|_| taken += 1));
+                Ok::<_, io::Error>(())
+            });
+            (measured.map(|measured| measured.accesses).map_err(|error| error.to_string()), taken)
+        };
+        let block = Unit::Block(BlockSize::default());
+        let (refused, taken) = measured(block, 1.0, vec!["lru", "arc"]);
+        let message = refused.unwrap_err();
+        assert!(message.starts_with("the first 131 requests access 8585216 blocks: expected at most"), "{message}");
+        assert_eq!(taken, 140, "the rest of the trace is not read");
+        assert_eq!(measured(block, 0.01, vec!["lru", "arc"]).0, Ok(250 << 16));
+        assert_eq!(measured(Unit::Request, 1.0, policies().collect()).0, Ok(250));
     }
 
     /// In a cache that holds all objects every policy misses each object once. In a scan without
