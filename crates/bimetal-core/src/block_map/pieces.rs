@@ -92,7 +92,7 @@ impl BlockMap {
         let mut pieces = Pieces::none();
         let mut at = self.get(block).map(|(slot, _)| slot.0);
         while let Some(slot) = at {
-            if let Some(entry) = packed(&self.chunks, slot).entry() {
+            if let Some(entry) = self.in_slot(Slot(slot)) {
                 pieces.push(Slot(slot), entry);
             }
             at = next(&self.chunks, slot);

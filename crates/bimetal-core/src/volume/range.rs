@@ -360,8 +360,8 @@ mod tests {
             for (step, start, len) in steps {
                 for bench in [&mut runs, &mut apart] {
                     match step {
-                        0 => bench.request(OpKind::Write, start * 8, len.div_ceil(100) * 8),
-                        1 => bench.request(OpKind::Read, start * 8, len.div_ceil(100) * 8),
+                        0 => bench.request(OpKind::Write, start, len.div_ceil(50)),
+                        1 => bench.request(OpKind::Read, start, len.div_ceil(50)),
                         2 => bench.request(OpKind::Discard, start, len),
                         _ => bench.pass(Nanoseconds::from_millis(len / 10)),
                     }
