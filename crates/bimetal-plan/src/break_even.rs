@@ -140,10 +140,8 @@ mod tests {
         assert!((found[1].usd_per_gb - 130.0 / 4000.0).abs() < 1e-9, "{found:?}");
         assert_eq!(
             sentences(&found),
-            [
-                "against 1 TB TLC, bcache is cheaper to buy while tlc costs more than $0.0556 a GB (catalogue: $0.15), \
-              and while disk costs less than $0.0325 a GB (catalogue: $0.0125)"
-            ]
+            ["against 1 TB TLC, bcache is cheaper to buy while tlc costs more than $0.0556 a GB (catalogue: $0.15), \
+              and while disk costs less than $0.0325 a GB (catalogue: $0.0125)"]
         );
         assert_eq!((way(&hybrid), way(&flash)), ((true, true), (true, false)));
     }
