@@ -614,9 +614,7 @@ fn sorted(outcomes: Vec<Outcome>, whole: usize) -> Result<(Vec<Run>, Vec<LeftOut
                 None
             }
             Outcome::AsSold => {
-                // Where the SSD must hold everything, it cannot be at the share.
                 let sold = at.checked_sub(whole).and_then(|at| places[at]);
-                let sold = sold.filter(|place| runs[*place].ssd.is_none());
                 sold.map(|place| Run { sizing: Sizing::Share, ..runs[place].clone() })
             }
             Outcome::Disturbed(_) => None,
