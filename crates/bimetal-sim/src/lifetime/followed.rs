@@ -379,9 +379,9 @@ mod tests {
             let load = Repeated::of(&requests, Replay::Timed { speedup: 1.0 }, &known_wear);
             lengths(&setup, &load, load.played_in(1.0))
         };
-        assert_eq!(lengths(Bytes::from_gib(500)), [80], "80 rounds are 160 GiB");
-        assert_eq!(lengths(Bytes::from_gib(32)), [20, 40, 80]);
-        assert_eq!(lengths(Bytes::from_gib(4)), [16, 32, 64]);
+        assert_eq!(lengths(Bytes::from_gib(500)), [16], "16 rounds are 32 GiB");
+        assert_eq!(lengths(Bytes::from_gib(32)), [4, 8, 16]);
+        assert_eq!(lengths(Bytes::from_gib(1)), [4, 8, 16], "more rounds would move more bytes");
     }
 
     /// Returns the life of flash under `mixedstore`; `inner` puts the scheme inside another volume.
