@@ -3,7 +3,7 @@
 //! A request of 256 MiB touches 65,536 blocks, and each block is an object with an entry in every
 //! table. So a trace of a few hundred lines would take minutes and gigabytes. A trace whose
 //! requests have ordinary sizes is never refused, however long it is: each request adds
-//! [`EACH_REQUEST`] accesses to the limit.
+//! `EACH_REQUEST` accesses to the limit.
 
 /// Number of accesses that each request adds to the limit: a mean size of 4 MiB in blocks of 4 KiB.
 const EACH_REQUEST: u64 = 1024;
