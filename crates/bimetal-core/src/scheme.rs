@@ -344,7 +344,8 @@ pub trait Scheme: Send {
         let _ = (slot, block);
     }
 
-    /// Works as [`unmapped`](Self::unmapped), for a run of blocks in adjacent slots from `first` on.
+    /// Works as [`unmapped`](Self::unmapped), for a run of blocks in adjacent slots from `first`
+    /// on.
     fn unmapped_run(&mut self, first: Slot, run: BlockRun) {
         (first.0..).zip(run.blocks()).for_each(|(slot, block)| self.unmapped(Slot(slot), block));
     }

@@ -8,8 +8,8 @@
 //! the content, the bad copy stays, and the block is reported. The next read of the block is an
 //! error, and a write ends the error. For a mirror the copies are compared
 //! ([`scrub_copies`](super::scrub_copies)). Then home is compared with clean copies
-//! ([`scrub_home`](super::scrub_home)). At the end, a scrub waits until pages of metadata are written
-//! again, and reads these pages once more.
+//! ([`scrub_home`](super::scrub_home)). At the end, a scrub waits until pages of metadata are
+//! written again, and reads these pages once more.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -84,7 +84,7 @@ pub enum Outcome {
 pub struct Scrub {
     /// Number of blocks that were read.
     pub blocks_read: u64,
-    /// Approximate number of blocks off home that are still to be read, or to be compared with home.
+    /// Approximate number of blocks off home that are still to be read or compared with home.
     pub blocks_left: u64,
     /// The first bad blocks.
     pub bad: Vec<BadBlock>,

@@ -2,9 +2,10 @@
 //!
 //! Home's own data have no checksums. But a clean copy has a checksum of what its home must have.
 //! So after a scrub has read all slots, it reads home in order of address wherever there are clean
-//! copies of whole blocks. If a block differs from the checksum in two reads, or cannot be read, its
-//! slot is read. If the slot matches the checksum, home is written again from the slot. Requests
-//! wait while their blocks are compared, so that no write falls between a read and its comparison.
+//! copies of whole blocks. If a block differs from the checksum in two reads, or cannot be read,
+//! its slot is read. If the slot matches the checksum, home is written again from the slot.
+//! Requests wait while their blocks are compared, so that no write falls between a read and its
+//! comparison.
 
 use super::operations::purpose;
 use super::scrub::{BadBlock, Outcome};

@@ -38,8 +38,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Works as [`leave_slot`](Self::leave_slot), for a run of granted copies at once. A mirror in a
-    /// simulation may have a hundred million granted copies.
+    /// Works as [`leave_slot`](Self::leave_slot), for a run of granted copies at once. A mirror in
+    /// a simulation may have a hundred million granted copies.
     pub(super) fn leave_granted(&mut self, run: BlockRun) {
         let (first, count) = self.view.map.revoke(run);
         self.decider.scheme.unmapped_run(first, run);

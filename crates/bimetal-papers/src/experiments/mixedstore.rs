@@ -13,8 +13,8 @@
 //!   eighth, and levelling begins at a difference of 2, 4 and 8 erases: the whole flash, or the
 //!   profile's 50 erases, would need many more requests before any levelling.
 //! - MixedStore's figure 10a names no response time. The claim takes the greatest difference
-//!   between both distributions, the most favourable reading. The difference is taken at the ends of
-//!   the steps in which the curves are recorded, where both curves are exact.
+//!   between both distributions, the most favourable reading. The difference is taken at the ends
+//!   of the steps in which the curves are recorded, where both curves are exact.
 //! - Life is compared by mean wear, the erases of the same requests. Table 4's lives are those of
 //!   full flash, as `crate::mixcp` states.
 
