@@ -76,14 +76,14 @@ fn plan_has_a_row_with_figures_or_a_reason_for_each_option() {
 /// Regression: the text of a plan had the range of a response time, and its table had not.
 #[test]
 fn plan_has_the_range_of_a_time_with_a_budget() {
-    let csv = printed("plan SQLITE --limit 500 --schemes ssd-only,hdd-only --latency p99<1s", "--csv");
+    let csv = printed("plan SQLITE --limit 500 --schemes hdd-only --latency p99<1s", "--csv");
     let rows: Vec<Vec<String>> = csv.lines().map(cells).collect();
     let column = |name: &str| rows[0].iter().position(|heading| heading == name).unwrap_or_else(|| panic!("{name}"));
     let number = |row: usize, name: &str| rows[row][column(name)].parse::<f64>().ok();
     let range = |row: usize| Some((number(row, "p99_least_ms")?, number(row, "p99_ms")?, number(row, "p99_most_ms")?));
     let ranges: Vec<(f64, f64, f64)> = (1..rows.len()).filter_map(range).collect();
     assert!(ranges.iter().all(|(least, p99, most)| least <= p99 && p99 <= most), "{ranges:?}");
-    assert!(!ranges.is_empty(), "{csv}");
+    assert!(ranges.iter().any(|(least, _, most)| least < most), "{ranges:?}");
     let others = (number(1, "read_p99_least_ms"), number(1, "mean_most_ms"));
     assert_eq!(others, (None, None), "they have no budget");
 }

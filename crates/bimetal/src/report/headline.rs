@@ -516,7 +516,10 @@ mod tests {
         document.runs[1].devices.ssd.flash.lifetime_range_years = Some((4.0, 9.5));
         let (winner, reason) = wear(&document).unwrap();
         assert!(winner.starts_with("ssd-only and griffin") && winner.contains("tie: none surely"), "{winner}");
-        assert!(reason.starts_with("At least 3.00 years at this load") && !reason.contains("% less"), "{reason}");
+        assert!(
+            reason.starts_with("At least 3.00 years at this load, of the choices.") && !reason.contains("% less"),
+            "{reason}"
+        );
         document.runs[1].no_choice = Some(NoChoice::NothingWrittenHome);
         assert_eq!(wear(&document).unwrap().0, "ssd-only");
     }

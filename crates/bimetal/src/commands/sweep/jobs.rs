@@ -324,7 +324,7 @@ mod tests {
             ("ssd-size = ['10%', '5x']", "key 'ssd-size': '5x' is not possible: expected a size like 32GiB"),
             ("seed = -1", "key 'seed': '-1' is not possible: expected a whole number"),
             ("ssd = 'intle-x25-m-80gb'", "no profile or file 'intle-x25-m-80gb'; did you mean 'intel-x25-m-80gb'?"),
-            ("[set]\ntimeot = '60s'", "--set timeot: no scheme or drive of this run has that key"),
+            ("[set]\ntimeot = '60s'", "--set timeot=60s: no scheme or drive of this run has that key"),
             ("[set]\ngriffin.timeout = 'long'", "griffin: timeout=long"),
             ("format = 'mrs'", "unknown trace format 'mrs': did you mean 'msr'?"),
         ] {
