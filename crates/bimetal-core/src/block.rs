@@ -162,6 +162,12 @@ impl BlockSize {
         block.0 << self.sectors_log2
     }
 
+    /// Returns the sectors of `run`, in the volume's flat address space.
+    #[inline]
+    pub const fn sectors_of(self, run: BlockRun) -> SectorRange {
+        SectorRange::new(self.first_sector(run.first), run.count * self.sectors())
+    }
+
     /// Returns the blocks that `range` touches; no blocks if `range` is empty.
     #[inline]
     pub const fn touched(self, range: SectorRange) -> BlockRun {

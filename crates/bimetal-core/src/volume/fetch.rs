@@ -54,8 +54,7 @@ impl<P: Payload> Volume<P> {
         let task = self.begin_task(Job::Running);
         self.requests.promotions.announce(task, run);
         self.view.fetching += 1;
-        let size = self.view.layout.block;
-        let sectors = SectorRange::new(size.first_sector(run.first), run.count * size.sectors());
+        let sectors = self.view.layout.block.sectors_of(run);
         let mut job = FetchJob { sectors, status: Status::Done, parts: Vec::new() };
         let mut done = 0;
         while done < sectors.len.0 {

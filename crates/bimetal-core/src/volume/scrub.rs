@@ -28,7 +28,7 @@ use crate::units::{Bytes, Nanoseconds, Sectors};
 
 /// Blocks of one read: 512 KiB of 4 KiB blocks limit the time for which a request waits behind the
 /// read.
-const READ_BLOCKS: usize = 128;
+pub(super) const READ_BLOCKS: usize = 128;
 /// Reads under way at once. While a request uses the drive, [`READS_WHEN_BUSY`] is the limit.
 const READS_MAX: u32 = 2;
 const READS_WHEN_BUSY: u32 = 1;
@@ -514,7 +514,7 @@ impl<P: Payload> Volume<P> {
                 Some(0)
             }
             Search::Found(run) => {
-                if self.readable_home(run.first).is_none() {
+                if !self.home_can_be_read(run.first) {
                     self.scrub.interrupt();
                     return None;
                 }

@@ -64,8 +64,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn flat_sectors(&self, job: &CopiesJob<P>) -> SectorRange {
-        let size = self.view.layout.block;
-        SectorRange::new(size.first_sector(job.first), job.count * size.sectors())
+        self.view.layout.block.sectors_of(BlockRun { first: job.first, count: job.count })
     }
 
     /// Returns the place of `count` blocks from the run's block `at` on, which is the same on each

@@ -8,7 +8,7 @@
 //! comparison.
 
 use super::operations::purpose;
-use super::scrub::{BadBlock, Outcome};
+use super::scrub::{BadBlock, Outcome, READ_BLOCKS};
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
@@ -18,8 +18,6 @@ use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::{SectorRange, Sectors};
 
-/// Blocks of home that are read at once.
-const READ_BLOCKS: u64 = 128;
 /// Blocks that are searched for clean copies before the scrub pauses: some milliseconds.
 const SEARCHED_AT_ONCE: u64 = 65_536;
 
@@ -73,10 +71,9 @@ impl<P: Payload> Volume<P> {
         let Some(first) = (from.0..end).map(Block).find(|&block| self.clean_copy(block).is_some()) else {
             return if end == total { Search::Over } else { Search::NotBefore(Block(end)) };
         };
-        let size = self.view.layout.block;
-        let most = READ_BLOCKS.min(total - first.0);
-        let (_, piece) = self.home_piece(SectorRange::new(size.first_sector(first), most * size.sectors()));
-        let run = BlockRun { first, count: (piece.len.0 / size.sectors()).max(1) };
+        let most = (READ_BLOCKS as u64).min(total - first.0);
+        let (_, piece) = self.home_of_run(BlockRun { first, count: most });
+        let run = BlockRun { first, count: (piece.len.0 / self.view.layout.block.sectors()).max(1) };
         let last = run.blocks().filter(|&block| self.clean_copy(block).is_some()).last().unwrap_or(first);
         Search::Found(BlockRun { first, count: last.0 + 1 - first.0 })
     }
@@ -85,19 +82,17 @@ impl<P: Payload> Volume<P> {
         self.view.map.get(block).filter(|(_, entry)| !entry.dirty && entry.valid == ValidMask::ALL)
     }
 
-    /// Returns the member that is home of `block`, if it can be read.
-    pub(super) fn readable_home(&self, block: Block) -> Option<MemberId> {
+    /// Returns true if the member that is home of `block` can be read.
+    pub(super) fn home_can_be_read(&self, block: Block) -> bool {
         let (home, ..) = self.view.layout.home_of(block);
-        let is_there = self.view.member(home).state != MemberState::Failed;
-        (is_there && !self.is_unreadable(home)).then_some(home)
+        self.view.member(home).state != MemberState::Failed && !self.is_unreadable(home)
     }
 
     /// Queues a run behind the earlier changes of its blocks, and compares the run.
     pub(super) fn begin_home_comparison(&mut self, run: BlockRun) {
         let job = HomeJob { run, copies: Vec::new(), suspects: Vec::new(), phase: Phase::Waiting };
         let task = self.begin_task(Job::Running);
-        let size = self.view.layout.block;
-        let lane = self.lane(SectorRange::new(size.first_sector(run.first), run.count * size.sectors()));
+        let lane = self.lane(self.view.layout.block.sectors_of(run));
         if self.requests.ordering.enter(task, lane, run) {
             self.run_home_comparison(task, job);
         } else {
@@ -112,7 +107,7 @@ impl<P: Payload> Volume<P> {
         }
         if matches!(job.phase, Phase::Waiting) {
             job.copies = job.run.blocks().filter_map(|block| self.clean_copy(block)).collect();
-            if job.copies.is_empty() || self.readable_home(job.run.first).is_none() {
+            if job.copies.is_empty() || !self.home_can_be_read(job.run.first) {
                 return self.end_home_comparison(task, &job);
             }
             job.phase = Phase::Reading;
@@ -123,7 +118,7 @@ impl<P: Payload> Volume<P> {
         match &job.phase {
             Phase::Slot => self.read_to_scrub(task, slot, 1),
             Phase::Rewriting(content) => {
-                let (home, range) = self.home_of_block(entry.block);
+                let (home, range) = self.home_of_run(BlockRun { first: entry.block, count: 1 });
                 // A flush under way does not cover this write, and home had the content as stable.
                 let command = Command { kind: OpKind::Write, range, fua: true };
                 let content = content.slice(Sectors::ZERO, content.sectors());
@@ -134,14 +129,13 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::CompareHome(job));
     }
 
-    fn home_of_block(&self, block: Block) -> (MemberId, SectorRange) {
-        let size = self.view.layout.block;
-        self.home_piece(SectorRange::new(size.first_sector(block), size.sectors()))
+    /// Returns the beginning of `run` at home, as far as it lies on one member.
+    fn home_of_run(&self, run: BlockRun) -> (MemberId, SectorRange) {
+        self.home_piece(self.view.layout.block.sectors_of(run))
     }
 
     fn read_run_of_home(&mut self, task: TaskId, run: BlockRun) {
-        let size = self.view.layout.block;
-        let (home, range) = self.home_piece(SectorRange::new(size.first_sector(run.first), run.count * size.sectors()));
+        let (home, range) = self.home_of_run(run);
         self.issue(task, purpose::BACKGROUND, home, Command { kind: OpKind::Read, range, fua: false }, P::empty());
     }
 
