@@ -13,7 +13,14 @@ const DIGITS: u8 = 3;
 const LONGEST: u64 = 1 << 53;
 
 /// Number of points of a distribution curve for each power of ten of response time.
-const CURVE_POINTS_PER_DECADE: f64 = 50.0;
+pub const CURVE_POINTS_PER_DECADE: f64 = 50.0;
+
+/// Returns the number of the step of a curve in which a response time lies. A curve has one point
+/// for each step, at the longest time within the step. So two curves are exact at the end of a
+/// step, and not between their points.
+pub fn curve_step(time: Nanoseconds) -> u32 {
+    ((time.0.max(1) as f64).log10() * CURVE_POINTS_PER_DECADE) as u32
+}
 
 /// Mean, percentiles and maximum; all null if there was no request of the kind. Mean and maximum
 /// are exact, a percentile is at most 0.1 % too high. Each figure has half its 95 % interval beside
@@ -190,12 +197,12 @@ impl Durations {
         for step in self.histogram.iter_recorded() {
             requests += step.count_since_last_iteration();
             let value = Nanoseconds(step.value_iterated_to()).min(self.max);
-            let bin = (value.0.max(1) as f64).log10() * CURVE_POINTS_PER_DECADE;
-            if bin_of_last == Some(bin as u32) {
+            let bin = curve_step(value);
+            if bin_of_last == Some(bin) {
                 cdf.ms.pop();
                 cdf.requests.pop();
             }
-            bin_of_last = Some(bin as u32);
+            bin_of_last = Some(bin);
             cdf.ms.push(value.as_millis_f64());
             cdf.requests.push(requests);
         }

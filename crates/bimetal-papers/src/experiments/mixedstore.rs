@@ -21,12 +21,13 @@
 mod figures;
 
 use bimetal_core::units::{Bytes, Nanoseconds};
-use bimetal_measure::durations::Cdf;
+use bimetal_measure::durations::{Cdf, curve_step};
 use bimetal_models::profile::Profile;
 use bimetal_plan::mixcp::training::{footprint, sizes_around};
 use bimetal_plan::mixcp::{Behaviour, relative};
 use bimetal_sim::results::Run;
 use bimetal_sim::simulator::Replay;
+use bimetal_trace::analysis::grouped;
 use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
 use rayon::prelude::*;
 
@@ -316,13 +317,9 @@ fn buster() -> Result<Values, ExperimentsError> {
     Ok(values)
 }
 
-/// Steps of a curve for each power of ten, in `bimetal_measure::durations`.
-const STEPS_PER_DECADE: f64 = 50.0;
-
-/// Returns the step of a response time. A curve has one point for each step, at the longest time
-/// within the step. So two curves are exact at the end of a step, and not between their points.
-fn step(ms: f64) -> f64 {
-    ((ms * 1e6).round().max(1.0).log10() * STEPS_PER_DECADE).floor()
+/// Returns the step of a curve in which a response time lies.
+fn step(ms: f64) -> u32 {
+    curve_step(Nanoseconds((ms * 1e6).round() as u64))
 }
 
 /// Returns the greatest difference between two distributions, at the ends of steps: at the end
@@ -417,18 +414,13 @@ fn planner(values: &mut Values, cache: &Cache) -> Result<(), ExperimentsError> {
     let from_new = |name: &str| -> Vec<Tried> {
         let lives = again.lives_from_new.iter().map(|lives| {
             let of = |name: &str| lives.years.iter().find(|(found, _)| *found == name).map(|(_, years)| *years);
-            let text = format!("with {} requests, counted from new flash on", thousands(lives.requests));
+            let text = format!("with {} requests, counted from new flash on", grouped(lives.requests));
             tried(text, ratio(of(name), of("MixCP")))
         });
         lives.collect()
     };
     values.explain("mixcp-life-over", ratio(years("over"), years("MixCP")), from_new("over"), all.clone())?;
     values.explain("mixcp-life-under", ratio(years("under"), years("MixCP")), from_new("under"), all)
-}
-
-/// Returns a number with a comma in front of each three digits.
-fn thousands(number: u64) -> String {
-    if number < 1000 { number.to_string() } else { format!("{},{:03}", thousands(number / 1000), number % 1000) }
 }
 
 /// Returns errors of altered workloads as changes that were tried.
@@ -438,7 +430,7 @@ fn of_each(errors: Vec<(String, f64)>) -> Vec<Tried> {
 
 #[cfg(test)]
 mod tests {
-    use bimetal_measure::durations::Durations;
+    use bimetal_measure::durations::{CURVE_POINTS_PER_DECADE, Durations};
 
     use super::*;
 
@@ -465,7 +457,7 @@ mod tests {
         let mut durations = Durations::new();
         (100_000..1_000_000).for_each(|nanos| durations.record(Nanoseconds(nanos)));
         let points = durations.cdf().ms;
-        assert_eq!(points.len(), STEPS_PER_DECADE as usize, "a point for each step");
-        assert!(points.windows(2).all(|pair| step(pair[0]) + 1.0 == step(pair[1])), "{points:?}");
+        assert_eq!(points.len(), CURVE_POINTS_PER_DECADE as usize, "a point for each step");
+        assert!(points.windows(2).all(|pair| step(pair[0]) + 1 == step(pair[1])), "{points:?}");
     }
 }

@@ -166,18 +166,21 @@ impl Server {
     }
 }
 
-/// Describes `bad` bad blocks of a cache or log, or of its home, of which `read` are off home.
-fn bad_in_words(report: &CheckReport, bad: u64, read: u64) -> String {
-    let with = |outcome: &str| report.bad.iter().filter(|bad| bad.outcome == outcome).count();
-    let blocks = counted(read, "block");
-    let mut text = format!("{blocks} off home read, {}", counted(bad, "bad block"));
+/// Returns the number of listed bad blocks with an outcome.
+fn with_outcome(report: &CheckReport, outcome: &str) -> usize {
+    report.bad.iter().filter(|bad| bad.outcome == outcome).count()
+}
+
+/// Describes the bad blocks of a cache or log, and of its home. `read` blocks off home were read.
+fn bad_in_words(report: &CheckReport, read: u64) -> String {
+    let mut text = format!("{} off home read, {}", counted(read, "block"), counted(report.bad_blocks, "bad block"));
     for (outcome, meaning) in [
         ("given-up", "read from home, which has the content"),
         ("no-good-copy", "without a good copy"),
         ("rewritten", "at home, written again from the copy off home"),
         ("one-copy-left", "at home, which cannot be written again from the copy off home"),
     ] {
-        let count = with(outcome);
+        let count = with_outcome(report, outcome);
         if count > 0 {
             text += &format!("; {count} {meaning}");
         }
@@ -203,14 +206,13 @@ fn in_words(report: &CheckReport, is_mirrored: bool) -> String {
     let blocks = match report.bad_blocks {
         0 if is_mirrored => format!("{} the same on each drive", counted_are(read, "block")),
         bad if is_mirrored => {
-            let differ = report.bad.iter().filter(|bad| bad.outcome == "copies-differ").count();
-            let lost = report.bad.iter().filter(|bad| bad.outcome == "no-good-copy").count();
+            let [differ, lost] = ["copies-differ", "no-good-copy"].map(|outcome| with_outcome(report, outcome));
             format!(
                 "{bad} of {read} blocks failed the check: {differ} with copies that differ, {lost} without a good copy"
             )
         }
         0 => format!("{} off home: all checksums match", counted(read, "block")),
-        bad => bad_in_words(report, bad, read),
+        _ => bad_in_words(report, read),
     };
     let end = if report.interrupted {
         "; not all was read: a drive failed, or the server is ending: start the scrub again"

@@ -32,6 +32,7 @@ pub use figures::{Analysis, Within};
 pub use files::{FREE, FileFigures, FileMap, FileMapError};
 pub use map_check::{MapCheck, Mismatch};
 pub use popularity::TopBlocks;
+pub use table::grouped;
 
 /// Number of accesses that are looked up together.
 const BATCH: usize = 32;

@@ -368,12 +368,10 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
     let drives = [Role::Ssd, Role::Log, Role::Hdd].map(Role::name).into_iter();
     let drives = drives.flat_map(|role| [role.to_owned(), format!("{role}_bytes"), format!("{role}_drives")]);
     let drives = drives.chain(["cost_usd", "usd_per_year"].map(str::to_owned));
-    let times_named = times.map(|time| format!("{}_ms", time.trim_start_matches("all.").replace('.', "_")));
+    let names = times.map(|time| time.trim_start_matches("all.").replace('.', "_"));
+    let times_named = names.each_ref().map(|name| format!("{name}_ms"));
     let last = ["life_years", "life_least_years", "life_most_years", "dwpd", "verdict", "why_not"].map(str::to_owned);
-    let ends = times_named.clone().into_iter().flat_map(|time| {
-        let time = time.trim_end_matches("_ms").to_owned();
-        ["least", "most"].map(|end| format!("{time}_{end}_ms"))
-    });
+    let ends = names.iter().flat_map(|name| ["least", "most"].map(|end| format!("{name}_{end}_ms")));
     let first = ["scheme", "settings"].map(str::to_owned);
     let mut sheet = Sheet::new(first.into_iter().chain(drives).chain(times_named).chain(last).chain(ends));
     let shown: Vec<&Tried> = match all {
