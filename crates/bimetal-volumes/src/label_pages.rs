@@ -126,6 +126,7 @@ fn reopened(drive: &File) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};
+    use std::time::Instant;
 
     use bimetal_core::block::BlockSize;
     use bimetal_core::label::{Format, MemberLabel, Uuid};
@@ -230,6 +231,20 @@ mod tests {
             ("torn", torn),
             ("blank", [0; PAGE_BYTES]),
         ]
+    }
+
+    /// Regression: on a busy machine, the time of the search for the label of a grown drive was over
+    /// before its first part was read. The volume was not found.
+    #[test]
+    fn grown_drive_is_searched_also_when_the_time_is_over() {
+        for (mib, found) in [(48, true), (80, false)] {
+            let labelled = Labelled::new("late");
+            let end = labelled.size().bytes().0;
+            labelled.drive.write_all_at(&vec![1; mib << 20], end).unwrap();
+            let size = labelled.size() + Bytes::from_mib(mib as u64).sectors();
+            let hint = labels::rummage(&labelled.drive, size, Bytes::from_gib(8), Some(Instant::now()));
+            assert_eq!(hint, found.then_some(labelled.size()), "{mib} MiB");
+        }
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub enum LabelError {
 
 /// Number of bytes read at once in the search for a label.
 const RUMMAGE_BYTES: usize = 4 << 20;
+/// Number of bytes that a search for a label reads also if its time is over.
+const RUMMAGE_BYTES_MIN: usize = 64 << 20;
 
 /// Result of a written label, whose first page is stable.
 #[derive(Debug)]
@@ -177,17 +179,21 @@ pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Res
 }
 
 /// Searches for a label near the end of an open drive of `size`, at most `within` bytes from that
-/// end and until the time `until`. Holes of a file are not read. Returns the size at whose end the
-/// label is.
+/// end. Holes of a file are not read. The search ends at the time `until`, but not before
+/// [`RUMMAGE_BYTES_MIN`] have been read: on a busy machine, the time may be over at once. Returns
+/// the size at whose end the label is.
 pub fn rummage(drive: &File, size: Sectors, within: Bytes, until: Option<Instant>) -> Option<Sectors> {
     let mut chunk = vec![0; RUMMAGE_BYTES];
     let mut end = size.bytes().0;
     let last = end.saturating_sub(within.0);
-    while end > last && until.is_none_or(|until| Instant::now() < until) {
+    let mut read = 0;
+    while end > last && (read < RUMMAGE_BYTES_MIN || until.is_none_or(|until| Instant::now() < until)) {
         let start = end.saturating_sub(RUMMAGE_BYTES as u64);
         let bytes = &mut chunk[..(end - start) as usize];
         // A hole contains no label, and neither does an unreadable part.
-        if !is_hole(drive, start, end) && drive.read_exact_at(bytes, start).is_ok() {
+        let is_read = !is_hole(drive, start, end);
+        read += if is_read { bytes.len() } else { 0 };
+        if is_read && drive.read_exact_at(bytes, start).is_ok() {
             for (at, page) in bytes.chunks_exact(PAGE_BYTES).enumerate().rev() {
                 let Some(label) = page.try_into().ok().and_then(|page| page::decode(page).ok()) else { continue };
                 let own = label.own().size;
