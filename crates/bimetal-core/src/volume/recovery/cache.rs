@@ -63,6 +63,9 @@ pub(super) struct CacheRecovery {
     first_behind: Option<u64>,
     /// The first copies of pages whose second copies are being read.
     first_copies: Option<Chunk>,
+    /// Numbers of pages whose second copy is sound, and whose first copy is empty or another sound
+    /// page.
+    not_first: Vec<u64>,
     /// Number of the page before which all pages, and all data they name, are stable.
     stable: u64,
     /// Records of pages that may not be stable: (number of the page, record, whether its slot
@@ -471,8 +474,7 @@ impl<P: Payload> Recovery<P> {
                 let of_copy = |page: Option<&Page>| page.and_then(|page| self.ring_page(page, number));
                 let found = pages.map(of_copy);
                 if let [None, Some(_)] = &found {
-                    let place = self.ring().place(number, 1, 0);
-                    self.note_bad_first_copy(Kind::Ring, pages[0], place);
+                    self.note_first_copy_of_ring(pages[0], number);
                 }
                 match found.into_iter().flatten().next() {
                     Some((header, records)) => self.takes_records(header.stable, records),
@@ -492,6 +494,27 @@ impl<P: Payload> Recovery<P> {
             }
         }
         self.read_ring();
+    }
+
+    fn note_first_copy_of_ring(&mut self, page: Option<&Page>, number: u64) {
+        let place = self.ring().place(number, 1, 0);
+        if !self.note_bad_first_copy(Kind::Ring, page, place) {
+            self.cache().not_first.push(number);
+        }
+    }
+
+    /// Notes the first copies of stable pages that are not there: a page is stable once both of its
+    /// copies are.
+    fn note_stable_first_copies(&mut self) {
+        let stable = self.cache().stable;
+        for number in std::mem::take(&mut self.cache().not_first) {
+            if number < stable {
+                let place = self.ring().place(number, 1, 0);
+                self.note_bad_page(self.member(), place);
+            } else {
+                self.cache().not_first.push(number);
+            }
+        }
     }
 
     /// Reads the second copies from page `number` on, because the first copy of that page is not
@@ -551,6 +574,7 @@ impl<P: Payload> Recovery<P> {
         cache.next += 1;
         cache.stable = cache.stable.max(stable);
         cache.in_doubt.extend(records.into_iter().map(|record| (number, record, true)));
+        self.note_stable_first_copies();
         self.apply_stable();
     }
 
