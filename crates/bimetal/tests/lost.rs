@@ -374,6 +374,10 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     assert!(said.contains("1 page of metadata was bad"), "{said}");
     assert!(text.contains(r#"bad_metadata_pages{volume="box",member="ssd"} 1.0"#), "{text}");
     assert_eq!(place.answer("check box", 0), "the map is consistent\n", "nothing is lost");
+    // A scrub after the start tells of the page, and refers to the status, which names the drive.
+    let text = place.answer("check box --scrub", 3);
+    assert!(text.contains("1 page of metadata was bad: `bimetal status` names the drive"), "{text}");
+    assert_eq!(bad_pages(&place.json()), [("hdd".to_owned(), 0), ("ssd".to_owned(), 1)]);
     served.kill();
     let served = place.serve("box");
     let json = place.json();

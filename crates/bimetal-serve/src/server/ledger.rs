@@ -137,7 +137,9 @@ impl Server {
     pub(super) fn note_pages_of_scrub(&mut self, scrub: &Scrub) {
         let [bad, left_bad] = self.pages_of_scrub(scrub);
         if !scrub.interrupted || !bad.is_empty() {
-            self.ledger.pages_of_scrub = Some(bad.clone());
+            // A check also tells of the pages that the start found, and refers to the status.
+            let at_start = if self.is_first_scrub(scrub) { self.pages_bad_at_start() } else { BTreeMap::new() };
+            self.ledger.pages_of_scrub = Some(sum(&bad, &at_start));
         }
         for (member, pages) in bad {
             let left = match left_bad.get(&member) {
