@@ -21,8 +21,9 @@
 //! at most [`ABOVE`], and only while neither the pressure nor the erases per byte alone are high.
 //! Otherwise a phase with few writes would hide a loss of locality.
 //!
-//! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again, so a steady
-//! workload is never regulated.
+//! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again. Measured erases
+//! scatter, so the pressure must exceed [`ABOVE`] by [`ERRORS`] standard errors of their mean. So a
+//! steady workload is not regulated.
 
 use crate::operation::OpKind;
 use crate::scheme::{Access, Wear};
@@ -46,6 +47,10 @@ const WRITES: f64 = 200.0;
 /// Number of blocks erased during one measurement of erases per byte. For the 32 blocks of a flash
 /// of 4 MiB under steady random writes, measurements scatter by 6 %.
 const BLOCKS: f64 = 256.0;
+/// Number of measurements in the slow mean of erases per byte.
+const SLOW: f64 = 8.0;
+/// Number of standard errors by which a mean of erases per byte must exceed the bound.
+const ERRORS: f64 = 3.0;
 /// Number of blocks, and at least the whole flash, that are erased during the first long
 /// measurement. Each further long measurement is twice as long. If two measurements in a row differ
 /// by at most [`SETTLED`], the drive is in its steady state. Equally long measurements would agree
@@ -127,8 +132,8 @@ impl WearRegulator {
         self.demand.add(now, bytes);
         self.high = match (self.pressure(), self.high) {
             (None, _) => false,
-            (Some(Pressure::Ratio(ratio)), false) => ratio > ABOVE,
-            (Some(Pressure::Ratio(ratio)), true) => ratio > BELOW,
+            (Some(Pressure::Ratio { at_least, .. }), false) => at_least > ABOVE,
+            (Some(Pressure::Ratio { mean, .. }), true) => mean > BELOW,
             (Some(Pressure::Logarithm(logarithm)), false) => logarithm > LN_ABOVE,
             (Some(Pressure::Logarithm(logarithm)), true) => logarithm > LN_BELOW,
         };
@@ -178,31 +183,46 @@ impl WearRegulator {
     fn pressure(&self) -> Option<Pressure> {
         let Expected { writes, erases, life, wear_model } = &self.expected;
         let demand = self.demand.rate;
-        let erased = self.erased.per_byte.map(|per_byte| per_byte * demand);
+        let per_byte = self.erased.per_byte.as_ref();
         let endurance = self.erased.wear.map(|wear| wear.endurance.0 as f64);
         let allowed = erases.or_else(|| Some(endurance? / (*life)?));
         if let Some(allowed) = allowed
             && self.erased.wear.is_some()
         {
-            return Some(Pressure::Ratio(erased? / allowed));
+            let of = |per_byte: f64| per_byte * demand / allowed;
+            return per_byte.map(|averages| Pressure::of_erases(averages, of));
         }
         if let Some(coefficients) = wear_model {
             return self.averages.predict(coefficients).map(Pressure::Logarithm);
         }
         if let Some(writes) = writes {
-            return Some(Pressure::Ratio(demand / writes));
+            let ratio = demand / writes;
+            return Some(Pressure::Ratio { mean: ratio, at_least: ratio });
         }
-        let trained = self.demand.trained?;
-        let erases = self.erased.per_byte.zip(self.erased.settled).map_or(1.0, |(now, settled)| now / settled);
-        Some(Pressure::Ratio(demand / trained * erases))
+        let ratio = demand / self.demand.trained?;
+        match per_byte.zip(self.erased.settled) {
+            Some((averages, settled)) => Some(Pressure::of_erases(averages, |per_byte| ratio * per_byte / settled)),
+            None => Some(Pressure::Ratio { mean: ratio, at_least: ratio }),
+        }
     }
 }
 
 /// Ratio of the erase rate meant for flash to the expected erase rate, or the logarithm of this
 /// ratio.
 enum Pressure {
-    Ratio(f64),
+    /// The ratio, and the ratio that the scatter of the measured erases leaves at least.
+    Ratio {
+        mean: f64,
+        at_least: f64,
+    },
     Logarithm(f64),
+}
+
+impl Pressure {
+    /// Returns the pressure of erases per byte, where `ratio` gives the ratio of a number of them.
+    fn of_erases(averages: &PerByte, ratio: impl Fn(f64) -> f64) -> Self {
+        Self::Ratio { mean: ratio(averages.quick), at_least: ratio(averages.at_least()) }
+    }
 }
 
 /// Rate of the writes that are meant for flash.
@@ -244,13 +264,50 @@ impl Demand {
     }
 }
 
+/// Averages of the short measurements of bytes erased for each byte, which scatter: the fewer and
+/// the larger the blocks of the flash, and the more skewed the writes, the more.
+struct PerByte {
+    newest: f64,
+    /// Mean in which each measurement counts twice as much as the measurement before.
+    quick: f64,
+    /// Mean of the last [`SLOW`] measurements or so.
+    slow: f64,
+    /// Variance of one measurement, from the differences between neighbours: a lasting change adds
+    /// to the variance only once.
+    variance: f64,
+    count: f64,
+}
+
+impl PerByte {
+    fn new(measured: f64) -> Self {
+        Self { newest: measured, quick: measured, slow: measured, variance: 0.0, count: 1.0 }
+    }
+
+    fn add(&mut self, measured: f64) {
+        let difference = measured - self.newest;
+        self.variance += (difference * difference / 2.0 - self.variance) / self.count.min(2.0 * SLOW);
+        self.count += 1.0;
+        self.quick += (measured - self.quick) / 2.0;
+        self.slow += (measured - self.slow) / self.count.min(SLOW);
+        self.newest = measured;
+    }
+
+    /// Returns a value that erases per byte exceed by more than chance: the quick mean soon exceeds
+    /// it after a large change, the slow mean later after a small change.
+    fn at_least(&self) -> f64 {
+        // A mean that gives the newest measurement the weight 1/n has the variance of a measurement
+        // divided by 2n - 1.
+        let below = |mean: f64, n: f64| mean - ERRORS * (self.variance / (2.0 * n - 1.0)).sqrt();
+        below(self.quick, 2.0).max(below(self.slow, SLOW)).min(self.quick)
+    }
+}
+
 /// Bytes erased for each byte that flash takes.
 #[derive(Default)]
 struct Erased {
     wear: Option<Wear>,
-    /// Mean of the short measurements; each measurement counts twice as much as the measurement
-    /// before.
-    per_byte: Option<f64>,
+    /// Averages of the short measurements.
+    per_byte: Option<PerByte>,
     short: Span,
     /// The newest long measurement.
     before: Option<f64>,
@@ -293,10 +350,14 @@ impl Erased {
         }
         self.wear = Some(wear);
         if let Some(per_byte) = self.short.measure(erased, taken, block * BLOCKS) {
-            self.per_byte = Some(self.per_byte.map_or(per_byte, |before| (before + per_byte) / 2.0));
+            match &mut self.per_byte {
+                Some(averages) => averages.add(per_byte),
+                averages => *averages = Some(PerByte::new(per_byte)),
+            }
         }
         let enough = flash.max(block * STEADY_BLOCKS) * f64::from(1u32 << self.measured.min(DOUBLED_MAX));
-        let is_beyond = |settled: f64| self.per_byte.is_some_and(|per_byte| per_byte > settled * ABOVE);
+        let now = self.per_byte.as_ref().map(|averages| averages.quick);
+        let is_beyond = |settled: f64| now.is_some_and(|now| now > settled * ABOVE);
         if self.settled.is_some_and(|settled| is_high || is_beyond(settled)) {
             // Wear that is too fast is never expected, and neither are erases per byte that would
             // be too many at the expected rate of writes.
