@@ -8,6 +8,7 @@ use bimetal_core::block_map::GRANTED_BYTES_PER_BLOCK;
 use bimetal_core::layout::{LayoutError, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::{Holds, SchemeError};
+use bimetal_core::units::Bytes;
 use bimetal_core::volume::VolumeError;
 use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
@@ -391,11 +392,14 @@ impl Evaluator<'_> {
         if let Some(why) = too_large_a_map(candidate, choices) {
             return Err(why);
         }
-        let setup = Setup::new(candidate.scheme, choices, &self.load.survey).map_err(why_not_built)?;
-        // Drives that are too small have this reason, and no other.
         if let Some(why) = hangs_on_place(candidate, choices, &self.load.survey) {
+            // Drives that are too small have this reason, and no other.
+            if !is_clearly_large_enough(candidate, choices) {
+                Setup::check_sizes(candidate.scheme, choices, &self.load.survey).map_err(why_not_built)?;
+            }
             return Err(why);
         }
+        let setup = Setup::new(candidate.scheme, choices, &self.load.survey).map_err(why_not_built)?;
         if let Some(reason) = setup.volume().why_only_simulated() {
             return Err(format!("no live volume can be made: {reason}"));
         }
@@ -488,6 +492,14 @@ fn hangs_on_place(candidate: &Candidate, choices: &Choices, survey: &Survey) -> 
     })
 }
 
+/// Returns true if the disk alone holds the capacity asked for and a GiB of metadata, and the SSD
+/// has a GiB. A check of these sizes would make tables of all ranges of the volume.
+fn is_clearly_large_enough(candidate: &Candidate, choices: &Choices) -> bool {
+    let has = |role, least: u64| candidate.drive(role).is_some_and(|drive| drive.size.0 >= least);
+    let gib = Bytes::from_gib(1).0;
+    has(Role::Hdd, choices.capacity.unwrap_or_default().0.saturating_add(gib)) && has(Role::Ssd, gib)
+}
+
 /// Returns the reason for which a block map takes more memory than allowed, or `None`. The check
 /// applies to schemes that have an entry for every block of the SSD from the start, of some bits
 /// each. The block map of schemes without such entries takes memory as the workload touches
@@ -522,8 +534,6 @@ fn price(run: &mut Run, candidate: &Candidate) {
 
 #[cfg(test)]
 mod tests {
-    use bimetal_core::units::Bytes;
-
     use super::*;
 
     #[test]

@@ -157,6 +157,10 @@ fn option_that_cannot_be_built_is_not_called_too_dear() {
         !found.is_empty() && found.iter().all(|reason| reason.contains("a trace of the whole volume")),
         "{found:?}"
     );
+    // Drives that cannot hold the volume have this reason first.
+    asked.common.capacity = Some(Bytes(40 << 40));
+    let found = reasons(&asked);
+    assert!(found.iter().any(|reason| evaluate::is_too_small(reason)), "{found:?}");
 }
 
 /// The first line named a disk for $50, and an SSD for $20 more that answers a hundred times faster

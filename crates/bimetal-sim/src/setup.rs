@@ -244,6 +244,23 @@ impl Setup {
         Ok(Self { units, hints, assumed, controller_usd, sizing, half, ..alone })
     }
 
+    /// Checks whether the drives of `choices` are large enough for `scheme`. No volume is made: the
+    /// tables of a large volume take time.
+    ///
+    /// # Errors
+    /// Refuses impossible profiles, settings or sizes.
+    pub fn check_sizes(scheme: &'static SchemeInfo, choices: &Choices, survey: &Survey) -> Result<(), SetupError> {
+        let settings = settings_for(scheme, choices)
+            .map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })?;
+        let (_, units) = units_of(choices, survey);
+        let mut plan = Plan { scheme, choices, survey, settings: &settings, units: &units, assumed: BTreeMap::new() };
+        let chosen = plan.choose_drives()?;
+        plan.fit_with(&chosen, &|config| {
+            (config.scheme.layout)(config.settings, &config.layout).map(|_| ()).map_err(VolumeError::from)
+        })?;
+        Ok(())
+    }
+
     /// Returns a volume over its drives, without assumed choices.
     fn without_workload(
         scheme: &'static SchemeInfo,

@@ -184,6 +184,19 @@ impl Plan<'_> {
 
     /// Enlarges drives without a given size until the scheme accepts them, and makes the volume.
     pub(crate) fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
+        let (volume, sizes) = self.fit_with(chosen, &volume_with_host)?;
+        self.assume_sizes(chosen, &sizes);
+        self.assume_homes(chosen, volume.view());
+        Ok((volume, sizes))
+    }
+
+    /// Enlarges drives without a given size until `make` accepts them. Returns the result of `make`
+    /// and the sizes of the drives.
+    pub(crate) fn fit_with<T>(
+        &self,
+        chosen: &[Chosen],
+        make: &dyn Fn(&VolumeConfig<'_>) -> Result<T, VolumeError>,
+    ) -> Result<(T, Vec<Sectors>), SetupError> {
         let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         loop {
             let drives = chosen.iter().zip(&sizes);
@@ -194,12 +207,8 @@ impl Plan<'_> {
             let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
             let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
             let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0 };
-            match volume_with_host(&config) {
-                Ok(volume) => {
-                    self.assume_sizes(chosen, &sizes);
-                    self.assume_homes(chosen, volume.view());
-                    return Ok((volume, sizes));
-                }
+            match make(&config) {
+                Ok(made) => return Ok((made, sizes)),
                 Err(error) => {
                     let error = without_tail(error, tail);
                     let Some((at, needed)) = enlargeable(chosen, &sizes, &error) else {
