@@ -488,6 +488,26 @@ fn unreadable_page_behind_the_ring_costs_nothing() {
     reads_back(&mut story, &written, &format!("{} cannot be read", blank[0]));
 }
 
+/// Regression: two pages behind the end of a log could not be read. The first was in the place of
+/// the next segment's head. Recovery took the second for the foot of this segment also where no
+/// segment reaches, and refused.
+#[test]
+fn unreadable_pages_behind_a_log_cost_nothing() {
+    // A segment has at most 128 blocks: head, foot, and a block for each record of a page.
+    for (blocks, refuses) in [(5, true), (200, false)] {
+        let (mut story, written) = flushed("griffin", &[("timeout", "off"), ("read_threshold", "off")]);
+        let last = pages(&mut story, Structure::Segment).into_iter().max_by_key(|page| page.sector).unwrap();
+        story.cut_power();
+        let drive = &mut story.drives[usize::from(last.member)];
+        [last.sector + 8, last.sector + 8 * blocks].into_iter().for_each(|sector| drive.spoil(sector));
+        if refuses {
+            assert!(story.try_to_recover(&[]).is_err(), "a segment may lie there");
+        } else {
+            reads_back(&mut story, &written, "two pages behind the log cannot be read");
+        }
+    }
+}
+
 /// Damage to a dirty slot whose record is known to be stable is an error of its block. The block
 /// never reads as home's content.
 #[test]

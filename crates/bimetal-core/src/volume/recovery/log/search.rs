@@ -39,8 +39,8 @@ pub(super) struct Search {
     end: Position,
     /// Position of the first later segment with a record that the found segment is stable.
     proof: Option<Position>,
-    /// Sector of the head, if it cannot be read. `foot_unreadable`: a page that may be its foot
-    /// cannot be read.
+    /// Sector of the head, if it cannot be read. `foot_unreadable`: a page in whose place its foot
+    /// may be cannot be read.
     head_unreadable: Option<u64>,
     foot_unreadable: bool,
     /// The segment, as its foot describes it.
@@ -107,7 +107,7 @@ impl<P: Payload> Recovery<P> {
     /// Takes blocks of the search, which may hold the foot, or parts of later segments.
     pub(super) fn takes_searched(&mut self, chunk: &Chunk) {
         let Some(first) = self.log().search.as_ref().map(|search| search.first) else { return };
-        let each = self.pages_per_block();
+        let (each, end_of_longest) = (self.pages_per_block(), self.end_of_longest(first));
         for position in chunk.first / each..chunk.end() / each {
             let page = chunk.page(position * each);
             if page.is_some_and(|page| self.is_segment_behind_superblock(page)) {
@@ -119,9 +119,16 @@ impl<P: Payload> Recovery<P> {
             let Some(search) = &mut self.log().search else { return };
             search.proof = search.proof.or(proof);
             search.found = search.found.take().or(foot);
-            search.foot_unreadable |= page.is_none();
+            search.foot_unreadable |= page.is_none() && position < end_of_longest;
         }
         self.search_on();
+    }
+
+    /// Returns the position after the longest segment at `first`: a segment has the records of one
+    /// page, and does not continue at the beginning of the log's region.
+    fn end_of_longest(&self, first: Position) -> Position {
+        let slots = u64::from(self.volume.view.map.slots());
+        first + (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES).min(slots - first % slots)
     }
 
     /// Returns the position of a later segment whose head or foot is the page at `position`, if it
