@@ -43,8 +43,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Notes the first copy of a page of the ring, or of the index, whose second copy is sound.
-    /// Returns false if the first copy is another sound page, or is empty: a power cut may have come
-    /// before its write.
+    /// Returns false if the first copy is another sound page, or is empty: a power cut may have
+    /// come before its write.
     pub(super) fn note_bad_first_copy(&mut self, kind: Kind, page: Option<&Page>, place: SectorRange) -> bool {
         let is_bad = page.is_none_or(|page| record::decode_page(kind, page).is_err() && !page::is_blank(page));
         if is_bad {
