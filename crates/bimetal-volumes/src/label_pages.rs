@@ -233,8 +233,8 @@ mod tests {
         ]
     }
 
-    /// Regression: on a busy machine, the time of the search for the label of a grown drive was over
-    /// before its first part was read. The volume was not found.
+    /// Regression: on a busy machine, the time of the search for the label of a grown drive was
+    /// over before its first part was read. The volume was not found.
     #[test]
     fn grown_drive_is_searched_also_when_the_time_is_over() {
         for (mib, found) in [(48, true), (80, false)] {

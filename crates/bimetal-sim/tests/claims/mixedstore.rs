@@ -106,8 +106,8 @@ fn lost_locality_is_regulated_at_equal_bytes() {
     assert!(regulated(450_000) > 10_000);
 }
 
-/// Regression: on 64 blocks of flash, the erases for each byte of steady skewed writes scatter by 16
-/// %. Chance took their mean beyond the margin again and again: 12,286 writes were regulated.
+/// Regression: on 64 blocks of flash, the erases for each byte of steady skewed writes scatter by
+/// 16 %. Chance took their mean beyond the margin again and again: 12,286 writes were regulated.
 #[test]
 fn scatter_of_erases_on_small_flash_is_not_regulated() {
     let settings = [("fragmentation_buster", "off"), ("hdd.write_cache", "off")];
