@@ -2,8 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bimetal_core::units::counted;
 use bimetal_plan::answer::CatalogueNote;
+use bimetal_plan::catalogue::Kind;
 use bimetal_plan::drives::date::Date;
+use bimetal_plan::drives::model::{Rise, rise};
 use bimetal_sim::results::Run;
 
 /// Age in days from which on prices are noted as old.
@@ -43,8 +46,24 @@ pub(crate) fn dates(runs: &[Run]) -> impl Iterator<Item = &str> {
 pub(crate) fn age_note(oldest: &str, today: i64) -> Option<String> {
     let age = oldest.parse::<Date>().ok()?.age_days(today);
     (age >= OLD_DAYS).then(|| {
-        format!("the oldest price is of {oldest}, {age} days ago (`bimetal catalog import` takes prices of your own)")
+        let newer =
+            [(Kind::Ssd, "SSD"), (Kind::Hdd, "disk")].map(|(kind, word)| rise(kind).map(|rise| risen(&rise, word)));
+        let newer: String = newer.into_iter().flatten().collect();
+        format!(
+            "the oldest price is of {oldest}, {age} days ago{newer} (`bimetal catalog import` takes prices of your own)"
+        )
     })
+}
+
+/// Returns how far newer prices of drives differ, like `; 2 SSDs with newer prices cost 1.5 to 2.2
+/// times as much on 2026-02`.
+fn risen(rise: &Rise, kind: &str) -> String {
+    let Rise { drives, ratios: [least, most], newest } = rise;
+    let times = match (format!("{least:.1}"), format!("{most:.1}")) {
+        (least, most) if least == most => least,
+        (least, most) => format!("{least} to {most}"),
+    };
+    format!("; {} with a newer price cost {times} times as much by {newest}", counted(*drives as u64, kind))
 }
 
 /// Days after which a price is of another time: of a drive of a paper, or of a list that nobody
@@ -83,8 +102,17 @@ mod tests {
         let day = |text: &str| text.parse::<Date>().unwrap().first_day();
         assert_eq!(age_note("2025-07-23", day("2025-10-20")), None);
         let note = age_note("2025-07-23", day("2025-10-21")).unwrap();
-        assert!(note.starts_with("the oldest price is of 2025-07-23, 90 days ago ("), "{note}");
+        assert!(note.starts_with("the oldest price is of 2025-07-23, 90 days ago"), "{note}");
         assert_eq!((age_note("", 0), age_note("some day", i64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn newer_prices_are_told_with_their_ratio() {
+        let newest: Date = "2026-02".parse().unwrap();
+        let rise = |drives, ratios| Rise { drives, ratios, newest };
+        let text = "; 2 SSDs with a newer price cost 1.5 to 2.2 times as much by 2026-02";
+        assert_eq!(risen(&rise(2, [1.505, 2.18]), "SSD"), text);
+        assert_eq!(risen(&rise(1, [0.9; 2]), "disk"), "; 1 disk with a newer price cost 0.9 times as much by 2026-02");
     }
 
     #[test]

@@ -102,11 +102,36 @@ pub(crate) fn offers_of(model: &str) -> Vec<Offer> {
 /// is newer than `date`. [`Drive::price_lists`] prefers prices of one date for all sizes of a
 /// drive, so a buyer must know of newer ones.
 pub(crate) fn newer_price(model: &str, bytes: u64, date: Date) -> Option<(f64, Date)> {
-    let row = row_of(model, bytes)?;
-    let newer = row.drive.prices.iter().filter(|list| list.usd.is_some());
-    let newer = newer.filter_map(|list| Some((list.amount(row.size)?, list.date?)));
-    let newest = newer.max_by_key(|(_, date)| date.first_day());
-    newest.filter(|(_, newest)| newest.first_day() > date.first_day())
+    row_of(model, bytes)?.newer_price(date)
+}
+
+/// Newer prices of drives relative to the prices that count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rise {
+    /// Number of drives with a newer price. Each size of a model is a drive.
+    pub drives: usize,
+    /// Least and greatest ratio of a newer price to the price that counts.
+    pub ratios: [f64; 2],
+    /// Date of the newest of these prices.
+    pub newest: Date,
+}
+
+/// Returns how much more or less the drives of a kind cost that have a newer price than the price
+/// that counts; `None` if no drive has a newer price.
+pub fn rise(kind: Kind) -> Option<Rise> {
+    let of_row = |row: Row<'static>| {
+        let price = row.price()?;
+        let (newer, date) = row.newer_price(price.date.parse().ok()?)?;
+        Some((newer / price.usd, date))
+    };
+    let mut newer = rows().filter(|row| row.drive.kind == kind).filter_map(of_row);
+    let (ratio, newest) = newer.next()?;
+    let first = Rise { drives: 1, ratios: [ratio; 2], newest };
+    Some(newer.fold(first, |rise, (ratio, date)| Rise {
+        drives: rise.drives + 1,
+        ratios: [rise.ratios[0].min(ratio), rise.ratios[1].max(ratio)],
+        newest: if date.first_day() > rise.newest.first_day() { date } else { rise.newest },
+    }))
 }
 
 /// Returns the TB that a hard disk of `model` with `bytes` is rated to read and write in a year,
@@ -189,6 +214,14 @@ impl Row<'static> {
 }
 
 impl Row<'_> {
+    /// Returns the newest price in dollars, with the date, if it is newer than `date`.
+    fn newer_price(&self, date: Date) -> Option<(f64, Date)> {
+        let lists = self.drive.prices.iter().filter(|list| list.usd.is_some());
+        let prices = lists.filter_map(|list| Some((list.amount(self.size)?, list.date?)));
+        let newest = prices.max_by_key(|(_, date)| date.first_day());
+        newest.filter(|(_, newest)| newest.first_day() > date.first_day())
+    }
+
     /// Returns the offer of the drive; `None` without a price in dollars, or without a model.
     fn offer(&self) -> Option<Offer> {
         let Price { usd, date, source } = self.price()?;
