@@ -78,7 +78,10 @@ impl Planned {
         }
         let owned = owned.filter(|owned| next.is_none_or(|next| owned.candidate.index != next.candidate.index));
         let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, with_condition(owned, &self.latency))));
-        lines.into_iter().chain(owned).collect()
+        let hybrid = self.answer.closest_hybrid.as_ref();
+        let hybrid = hybrid
+            .map(|hybrid| format!("the closest hybrid that costs less: {}: {}", hybrid.option.name, hybrid.advice()));
+        lines.into_iter().chain(owned).chain(hybrid).collect()
     }
 
     /// Returns the factor by which `next` is faster than `best`, or that it lasts longer.

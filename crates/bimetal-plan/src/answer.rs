@@ -74,6 +74,10 @@ pub struct Answer {
     pub rejected: Vec<Rejected>,
     /// Options that break the budgets least, if no option keeps them, with the budgets to relax.
     pub closest: Vec<Closest>,
+    /// Hybrid that costs less than the best option and breaks the budgets least, with the budgets
+    /// to relax, among the cheapest options of each scheme; null if the best option is a hybrid, if
+    /// there is no best option, or if no hybrid costs less.
+    pub closest_hybrid: Option<Closest>,
     /// Confidence in the best option; null without a best option.
     pub confidence: Option<Confidence>,
     /// Effects of more load, less load and an SSD of half the size on the best option.

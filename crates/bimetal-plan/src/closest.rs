@@ -14,8 +14,9 @@
 //! the options that would be offered.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use bimetal_core::layout::Role;
 use bimetal_measure::text::short;
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
@@ -175,6 +176,34 @@ impl Search<'_> {
         }
         offered.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(offered.into_iter().map(|(_, at)| tried[at].candidate.index).collect())
+    }
+
+    /// Finds the hybrid that breaks the budgets least, if the best option has drives of one kind.
+    /// Considers the cheapest option of each scheme that has an SSD and a hard disk and costs less
+    /// than the best option. Returns the grid number of the hybrid.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub fn closest_hybrid(&self, tried: &mut [Tried]) -> Result<Option<usize>, SimulationError> {
+        let is_hybrid =
+            |candidate: &Candidate| [Role::Ssd, Role::Hdd].iter().all(|&role| candidate.drive(role).is_some());
+        let Some(best) = self.best(tried).filter(|best| !is_hybrid(&best.candidate)) else { return Ok(None) };
+        let usd = best.candidate.cost_usd;
+        let mut cheapest: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, Tried { candidate, outcome, .. }) in tried.iter().enumerate() {
+            let is_possible = !matches!(outcome, Some(Outcome::Impossible(_)));
+            if is_possible && candidate.variant == 0 && candidate.cost_usd < usd && is_hybrid(candidate) {
+                let known = cheapest.entry(candidate.scheme.name).or_insert(at);
+                if candidate.cost_usd < tried[*known].candidate.cost_usd {
+                    *known = at;
+                }
+            }
+        }
+        let options: Vec<usize> = cheapest.into_values().collect();
+        let steps = Steps::of(self.progress, Stage::Closest, options.len() as u64);
+        let mut nearest = Nearest::default();
+        self.nearest(tried, options, &mut nearest, &steps)?;
+        Ok(nearest.0.first().map(|(_, at)| tried[*at].candidate.index))
     }
 
     /// Simulates each of `options` that may be nearer than the options in `nearest`.

@@ -312,6 +312,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         Some(_) => Vec::new(),
         None => search.closest(&mut tried)?,
     };
+    let hybrid = search.closest_hybrid(&mut tried)?;
     let steps = Steps::of(progress, Stage::Confidence, 3);
     if !question.exhaustive {
         search.next_price(&mut tried)?;
@@ -364,6 +365,9 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         planned.answer.findings.push(answer::linux_breaks_budgets(&broken, &best.scheme));
     }
     (planned.answer.confidence, planned.answer.sensitivity) = (confidence, sensitivity);
+    let hybrid = hybrid.and_then(|index| planned.tried.iter().find(|tried| tried.candidate.index == index));
+    planned.answer.closest_hybrid =
+        hybrid.and_then(|tried| Closest::of(tried, &question.budgets, question.common.block));
     if let Some(WithThinkTimes::Keeps(tried)) = &with_think_times {
         planned.answer.with_think_times = Some(Described::of(tried, &question.budgets, question.common.block));
     }
@@ -502,6 +506,7 @@ fn planned(
         pareto: front.into_iter().map(described).collect(),
         rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
         closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets, question.common.block)).collect(),
+        closest_hybrid: None,
         confidence: None,
         sensitivity: Vec::new(),
         with_think_times: None,

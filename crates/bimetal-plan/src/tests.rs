@@ -163,6 +163,29 @@ fn option_that_cannot_be_built_is_not_called_too_dear() {
     assert!(found.iter().any(|reason| evaluate::is_too_small(reason)), "{found:?}");
 }
 
+/// A plan bought SSDs alone, and did not tell how near a hybrid for a third of the price comes.
+#[test]
+fn closest_hybrid_is_named_beside_drives_of_one_kind() {
+    let requests = steady(300, 20);
+    let mut asked = question(&requests, &["ssd-only", "smart-response", "bcache", "griffin"], &["p99<2ms"]);
+    asked.common.capacity = Some(Bytes::from_mib(400));
+    let planned = plan(&asked, &Nobody).unwrap();
+    let best = planned.answer.best.as_ref().map(|best| (best.scheme.as_str(), best.cost_usd));
+    assert_eq!(best, Some(("ssd-only", 200.0)));
+    let hybrid = planned.answer.closest_hybrid.as_ref().expect("two hybrids cost $70");
+    assert!(hybrid.option.cost_usd == 70.0 && hybrid.relax[0].starts_with("p99<2ms to "), "{hybrid:?}");
+    let p99_ms = |scheme: &str| {
+        let of_scheme = planned.tried.iter().filter(|tried| tried.candidate.scheme.name == scheme);
+        let runs = of_scheme.filter_map(|tried| tried.figures()?.of(&asked.budgets[0]));
+        runs.fold(f64::INFINITY, f64::min)
+    };
+    assert!(p99_ms(&hybrid.option.scheme) <= p99_ms("smart-response").min(p99_ms("bcache")), "the nearest of both");
+    assert!(planned.alternatives().iter().any(|line| line.starts_with("the closest hybrid that costs less: ")));
+    // A hybrid that is the best option needs none beside it.
+    asked.budgets = vec![Budget::parse("p99<10s").unwrap()];
+    assert!(plan(&asked, &Nobody).unwrap().answer.closest_hybrid.is_none());
+}
+
 /// The first line named a disk for $50, and an SSD for $20 more that answers a hundred times faster
 /// stood far below.
 #[test]
