@@ -9,6 +9,8 @@ mod seeds;
 mod story;
 
 use bimetal_core::block::Block;
+use bimetal_core::journal::SEGMENT_PAGES;
+use bimetal_core::journal::record::RECORDS_PER_PAGE;
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::schemes;
@@ -493,8 +495,9 @@ fn unreadable_page_behind_the_ring_costs_nothing() {
 /// segment reaches, and refused.
 #[test]
 fn unreadable_pages_behind_a_log_cost_nothing() {
-    // A segment has at most 128 blocks: head, foot, and a block for each record of a page.
-    for (blocks, refuses) in [(5, true), (200, false)] {
+    // A segment has at most a head, a foot, and a block for each record of a page.
+    let longest = RECORDS_PER_PAGE as u64 + SEGMENT_PAGES;
+    for (blocks, refuses) in [(5, true), (longest, true), (longest + 1, false)] {
         let (mut story, written) = flushed("griffin", &[("timeout", "off"), ("read_threshold", "off")]);
         let last = pages(&mut story, Structure::Segment).into_iter().max_by_key(|page| page.sector).unwrap();
         story.cut_power();
@@ -555,6 +558,62 @@ fn damaged_slot_of_the_last_flush_costs_its_block_alone() {
             assert_eq!(story.read(damaged * 8, 8), vec![again; 8], "{scheme}");
         }
     }
+}
+
+/// Regression: a power cut lost a segment that was not flushed, and left the page after it that
+/// records the flushed segments as stable. Recovery found the end of the log at the gap, and did
+/// not take the record from the page. So the last flush was in doubt, and a damaged slot of it read
+/// as before.
+#[test]
+fn page_behind_a_lost_segment_records_what_is_stable() {
+    for (scheme, settings) in [("writeboost", [("idle", "off")].as_slice()), ("griffin", &[("timeout", "off")])] {
+        for seed in 1..20 {
+            let mut story = Story::new(seed, scheme, settings, 8000);
+            (0..200).for_each(|block| _ = story.write(block * 8, 8));
+            story.flush();
+            let newer: Vec<u64> = (0..200).map(|block| story.write(block * 8, 8)).collect();
+            story.flush();
+            (300..310).for_each(|block| _ = story.write(block * 8, 8));
+            story.pass(Nanoseconds::from_millis(900), ALL);
+            let (drive, sector) = in_slot_of(&mut story, 199);
+            story.cut_power();
+            story.drives[drive].rot(sector);
+            story.recover();
+            for block in 0..200 {
+                let what = format!("{scheme}, seed {seed}, block {block}");
+                if block == 199 {
+                    assert_eq!(story.status_of_read(block * 8, 8), Status::MediaError, "{what} is not old");
+                } else {
+                    assert_eq!(story.read(block * 8, 8), vec![newer[block as usize]; 8], "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// Regression: a power cut in a commit lost a page of the ring, and left the page after it that
+/// records the commit before as stable. Recovery did not take the record from the page. So the
+/// commit before was in doubt, and a damaged slot of it read as before.
+#[test]
+fn ring_page_behind_a_lost_page_records_what_is_stable() {
+    let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+    (0..30).for_each(|block| _ = story.write(block * 8, 8));
+    story.flush();
+    let newer: Vec<u64> = (0..30).map(|block| story.write(block * 8, 8)).collect();
+    story.flush();
+    // This commit has two pages. Nothing records it as stable.
+    (0..300).for_each(|at| _ = story.write((100 + at * 7 % 300) * 8, 8));
+    story.flush();
+    let (drive, sector) = in_slot_of(&mut story, 13);
+    let ring = pages(&mut story, Structure::Ring);
+    let copy = ring.len() / 2;
+    assert_eq!(copy, 4, "one page for each of the first two commits");
+    story.cut_power();
+    [&ring[2], &ring[2 + copy]].into_iter().for_each(|page| put_back(&mut story, page, &vec![Sector::Zero; 8]));
+    story.drives[drive].rot(sector);
+    story.recover();
+    assert_eq!(story.status_of_read(13 * 8, 8), Status::MediaError, "block 13 is not old");
+    assert_eq!(story.read(12 * 8, 8), vec![newer[12]; 8]);
 }
 
 /// Regression: heads and feet of all segments are gone, long after the last flush or after a close.

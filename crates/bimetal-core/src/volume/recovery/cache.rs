@@ -65,7 +65,7 @@ pub(super) struct CacheRecovery {
     first_copies: Option<Chunk>,
     /// Numbers of pages whose second copy is sound, and whose first copy is empty or another sound
     /// page.
-    not_first: Vec<u64>,
+    not_first: VecDeque<u64>,
     /// Number of the page before which all pages, and all data they name, are stable.
     stable: u64,
     /// Records of pages that may not be stable: (number of the page, record, whether its slot
@@ -499,7 +499,7 @@ impl<P: Payload> Recovery<P> {
     fn note_first_copy_of_ring(&mut self, page: Option<&Page>, number: u64) {
         let place = self.ring().place(number, 1, 0);
         if !self.note_bad_first_copy(Kind::Ring, page, place) {
-            self.cache().not_first.push(number);
+            self.cache().not_first.push_back(number);
         }
     }
 
@@ -507,13 +507,9 @@ impl<P: Payload> Recovery<P> {
     /// copies are.
     fn note_stable_first_copies(&mut self) {
         let stable = self.cache().stable;
-        for number in std::mem::take(&mut self.cache().not_first) {
-            if number < stable {
-                let place = self.ring().place(number, 1, 0);
-                self.note_bad_page(self.member(), place);
-            } else {
-                self.cache().not_first.push(number);
-            }
+        while let Some(number) = self.cache().not_first.pop_front_if(|number| *number < stable) {
+            let place = self.ring().place(number, 1, 0);
+            self.note_bad_page(self.member(), place);
         }
     }
 
@@ -564,6 +560,9 @@ impl<P: Payload> Recovery<P> {
             }
             if header.life == life && header.number == number {
                 self.cache().first_behind.get_or_insert(number);
+                // A power cut may lose a page and leave a later one, which records how much before
+                // both was stable.
+                self.takes_stable(header.stable);
             }
         }
     }
@@ -572,8 +571,12 @@ impl<P: Payload> Recovery<P> {
         let cache = self.cache();
         let number = cache.next;
         cache.next += 1;
-        cache.stable = cache.stable.max(stable);
         cache.in_doubt.extend(records.into_iter().map(|record| (number, record, true)));
+        self.takes_stable(stable);
+    }
+
+    fn takes_stable(&mut self, stable: u64) {
+        self.cache().stable = self.cache().stable.max(stable);
         self.note_stable_first_copies();
         self.apply_stable();
     }

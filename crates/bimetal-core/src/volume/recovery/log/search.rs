@@ -39,12 +39,33 @@ pub(super) struct Search {
     end: Position,
     /// Position of the first later segment with a record that the found segment is stable.
     proof: Option<Position>,
+    /// Position before which a later segment records everything as stable.
+    stable: Position,
     /// Sector of the head, if it cannot be read. `foot_unreadable`: a page in whose place its foot
     /// may be cannot be read.
     head_unreadable: Option<u64>,
     foot_unreadable: bool,
     /// The segment, as its foot describes it.
     found: Option<Segment>,
+}
+
+/// Content of a page that is the head or foot of a segment after a missing head.
+enum Later {
+    /// The missing head is damaged: a segment at this position records it as stable, or was swapped
+    /// with another page.
+    Proof(Position),
+    /// Everything before this position is stable.
+    Stable(Position),
+}
+
+impl Search {
+    fn take(&mut self, later: Option<Later>) {
+        match later {
+            Some(Later::Proof(position)) => self.proof = self.proof.or(Some(position)),
+            Some(Later::Stable(position)) => self.stable = self.stable.max(position),
+            None => {}
+        }
+    }
 }
 
 impl<P: Payload> Recovery<P> {
@@ -72,10 +93,20 @@ impl<P: Payload> Recovery<P> {
         }
         let look = LOOK_BLOCKS.max(LOOK_BYTES.0 / self.layout().block.bytes().0);
         let end = (first + 1 + look).min(self.limit());
-        let proof = page.and_then(|page| self.proves_stable(&page, first, first));
+        let later = page.and_then(|page| self.later_segment(&page, first, first));
+        let mut search = Search {
+            first,
+            next: first + 1,
+            end,
+            proof: None,
+            stable: 0,
+            head_unreadable,
+            foot_unreadable: false,
+            found: None,
+        };
+        search.take(later);
         let log = self.log();
-        log.search =
-            Some(Search { first, next: first + 1, end, proof, head_unreadable, foot_unreadable: false, found: None });
+        log.search = Some(search);
         log.phase = Phase::Searching;
         self.search_on();
     }
@@ -115,9 +146,9 @@ impl<P: Payload> Recovery<P> {
             }
             let foot = page.and_then(|page| self.segment(Kind::Foot, first, page));
             let foot = foot.filter(|segment| segment.own_end() == position + 1);
-            let proof = page.and_then(|page| self.proves_stable(page, position, first));
+            let later = page.and_then(|page| self.later_segment(page, position, first));
             let Some(search) = &mut self.log().search else { return };
-            search.proof = search.proof.or(proof);
+            search.take(later);
             search.found = search.found.take().or(foot);
             search.foot_unreadable |= page.is_none() && position < end_of_longest;
         }
@@ -131,9 +162,9 @@ impl<P: Payload> Recovery<P> {
         first + (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES).min(slots - first % slots)
     }
 
-    /// Returns the position of a later segment whose head or foot is the page at `position`, if it
-    /// records the segment at `first` as stable.
-    fn proves_stable(&mut self, page: &Page, position: Position, first: Position) -> Option<Position> {
+    /// Returns what the page at `position` tells, if it is the head or foot of a segment at or
+    /// after `first`.
+    fn later_segment(&mut self, page: &Page, position: Position, first: Position) -> Option<Later> {
         let volume = self.volume.store.identity();
         let is_one = |kind| {
             let header: PageHeader = record::peek(kind, page)?;
@@ -143,12 +174,21 @@ impl<P: Payload> Recovery<P> {
         let segment = self.segment(kind, number, page)?;
         let place = if kind == Kind::Head { segment.first } else { segment.own_end() - 1 };
         // A page in a place where it does not belong has been swapped with another page.
-        (place != position || segment.header.stable > first).then_some(segment.first)
+        let stable = segment.header.stable;
+        let is_proof = place != position || stable > first;
+        Some(if is_proof { Later::Proof(segment.first) } else { Later::Stable(stable) })
     }
 
     /// Ends a search without a foot. The log ends there, unless a proof of damage was found.
     fn end_search(&mut self) {
         let Some(search) = self.log().search.take() else { return };
+        // A power cut may lose a segment and leave a later one, which records how much before both
+        // was stable.
+        self.log().stable = self.log().stable.max(search.stable);
+        self.apply_segments();
+        if self.outcome.is_some() {
+            return;
+        }
         let log = self.log();
         let was_there = log.superblock().life().began_at.max(log.named).max(log.proven);
         match search.head_unreadable.filter(|_| search.foot_unreadable) {
