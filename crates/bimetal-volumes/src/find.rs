@@ -156,7 +156,8 @@ impl Scan {
 
     /// Reads the ends of drives without a label, for at most [`RUMMAGE_TIME`] in total. Each drive
     /// has an equal share of the time that is left. Remembered files come first: each of them was a
-    /// member of a volume. Returns true if a label was found.
+    /// member of a volume, and is read for at least [`RUMMAGE_BYTES_MIN`]. Returns true if a label
+    /// was found.
     fn rummage(&mut self) -> bool {
         let until = Instant::now() + RUMMAGE_TIME;
         let before = self.drives.len();
@@ -167,8 +168,9 @@ impl Scan {
             let now = Instant::now();
             let share = until.saturating_duration_since(now) / left;
             left -= 1;
+            let at_least = if probe.kind == Kind::File { RUMMAGE_BYTES_MIN } else { Bytes::ZERO };
             let hint = match File::open(&probe.canonical) {
-                Ok(drive) => labels::rummage(&drive, usable(probe.size), GROWN_BY_MAX, Some(now + share)),
+                Ok(drive) => labels::rummage(&drive, usable(probe.size), GROWN_BY_MAX, Some(now + share), at_least),
                 Err(_) => None,
             };
             match hint.and_then(|size| look_at_label(probe.clone(), &[size]).ok()) {
@@ -293,6 +295,9 @@ fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError>
 
 /// Maximum distance of a label from the end of its drive.
 const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
+/// Number of bytes that are read for a label of a drive that was named or was a member, also if the
+/// time for it is over.
+const RUMMAGE_BYTES_MIN: Bytes = Bytes::from_mib(64);
 /// Maximum time for which the ends of drives that were not named are read for labels.
 const RUMMAGE_TIME: Duration = Duration::from_secs(3);
 /// Maximum time for which the end of a drive that was named is read for a label.
@@ -313,7 +318,7 @@ fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled,
         false => (GROWN_BY_MAX, Some(Instant::now() + RUMMAGE_TIME_NAMED)),
     };
     if let Ok(drive) = File::open(&probe.canonical) {
-        hints.extend(labels::rummage(&drive, usable(probe.size), within, until));
+        hints.extend(labels::rummage(&drive, usable(probe.size), within, until, RUMMAGE_BYTES_MIN));
     }
     look_at_label(probe, &hints).map_err(|_| FindError::Label { path: path.to_owned(), error })
 }

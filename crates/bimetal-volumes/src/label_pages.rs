@@ -242,7 +242,8 @@ mod tests {
             let end = labelled.size().bytes().0;
             labelled.drive.write_all_at(&vec![1; mib << 20], end).unwrap();
             let size = labelled.size() + Bytes::from_mib(mib as u64).sectors();
-            let hint = labels::rummage(&labelled.drive, size, Bytes::from_gib(8), Some(Instant::now()));
+            let (within, at_least) = (Bytes::from_gib(8), Bytes::from_mib(64));
+            let hint = labels::rummage(&labelled.drive, size, within, Some(Instant::now()), at_least);
             assert_eq!(hint, found.then_some(labelled.size()), "{mib} MiB");
         }
     }

@@ -54,8 +54,6 @@ pub enum LabelError {
 
 /// Number of bytes read at once in the search for a label.
 const RUMMAGE_BYTES: usize = 4 << 20;
-/// Number of bytes that a search for a label reads also if its time is over.
-const RUMMAGE_BYTES_MIN: usize = 64 << 20;
 
 /// Result of a written label, whose first page is stable.
 #[derive(Debug)]
@@ -179,21 +177,26 @@ pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Res
 }
 
 /// Searches for a label near the end of an open drive of `size`, at most `within` bytes from that
-/// end. Holes of a file are not read. The search ends at the time `until`, but not before
-/// [`RUMMAGE_BYTES_MIN`] have been read: on a busy machine, the time may be over at once. Returns
-/// the size at whose end the label is.
-pub fn rummage(drive: &File, size: Sectors, within: Bytes, until: Option<Instant>) -> Option<Sectors> {
+/// end. Holes of a file are not read. The search ends at the time `until`, but reads at least
+/// `at_least` bytes: on a busy machine, the time may be over at once. Returns the size at whose end
+/// the label is.
+pub fn rummage(drive: &File, size: Sectors, within: Bytes, until: Option<Instant>, at_least: Bytes) -> Option<Sectors> {
     let mut chunk = vec![0; RUMMAGE_BYTES];
     let mut end = size.bytes().0;
     let last = end.saturating_sub(within.0);
-    let mut read = 0;
-    while end > last && (read < RUMMAGE_BYTES_MIN || until.is_none_or(|until| Instant::now() < until)) {
+    let mut left = at_least.0;
+    while end > last && (left > 0 || until.is_none_or(|until| Instant::now() < until)) {
         let start = end.saturating_sub(RUMMAGE_BYTES as u64);
         let bytes = &mut chunk[..(end - start) as usize];
         // A hole contains no label, and neither does an unreadable part.
-        let is_read = !is_hole(drive, start, end);
-        read += if is_read { bytes.len() } else { 0 };
-        if is_read && drive.read_exact_at(bytes, start).is_ok() {
+        let data = (!is_hole(drive, start, end)).then(|| drive.read_exact_at(bytes, start));
+        left = match data {
+            None => left,
+            Some(Ok(())) => left.saturating_sub(end - start),
+            // A drive that fails a read may take seconds for each.
+            Some(Err(_)) => 0,
+        };
+        if matches!(data, Some(Ok(()))) {
             for (at, page) in bytes.chunks_exact(PAGE_BYTES).enumerate().rev() {
                 let Some(label) = page.try_into().ok().and_then(|page| page::decode(page).ok()) else { continue };
                 let own = label.own().size;
