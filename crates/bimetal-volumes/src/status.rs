@@ -173,7 +173,7 @@ pub struct Member {
     /// Bytes of metadata that the engine wrote.
     pub metadata_bytes: Option<u64>,
     /// Number of metadata pages that were damaged or half-written at the last scrub since the
-    /// server began; without a scrub, when the server began.
+    /// server began; before the second scrub, those that were so when the server began count, too.
     #[serde(default)]
     pub bad_metadata_pages: Option<u64>,
     /// Number of read operations.

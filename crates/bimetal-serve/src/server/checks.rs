@@ -27,7 +27,7 @@ pub(super) struct Checkup {
     /// read content from before the check.
     awaits_other: bool,
     /// Number of bad pages of metadata that the other scrub found.
-    pages_before: u64,
+    pub(super) pages_before: u64,
 }
 
 impl Checkup {

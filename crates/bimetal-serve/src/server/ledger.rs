@@ -37,7 +37,8 @@ pub(super) struct Ledger {
     scrub_taken: Option<Nanoseconds>,
     /// Bad pages of the labels that the start found.
     bad_label_pages: BTreeMap<MemberId, u64>,
-    /// Bad pages of metadata that the last scrub found; `None` before the first scrub.
+    /// Bad pages of metadata that the last scrub found, with the pages that the start found if it
+    /// was the first scrub; `None` before the first scrub.
     pages_of_scrub: Option<BTreeMap<MemberId, u64>>,
     /// Beginning of the scrub that last found bad pages on each member, as noted in the history.
     pages_noted: BTreeMap<MemberId, Nanoseconds>,
@@ -137,9 +138,14 @@ impl Server {
     pub(super) fn note_pages_of_scrub(&mut self, scrub: &Scrub) {
         let [bad, left_bad] = self.pages_of_scrub(scrub);
         if !scrub.interrupted || !bad.is_empty() {
-            // A check also tells of the pages that the start found, and refers to the status.
-            let at_start = if self.is_first_scrub(scrub) { self.pages_bad_at_start() } else { BTreeMap::new() };
-            self.ledger.pages_of_scrub = Some(sum(&bad, &at_start));
+            // A check also tells of the pages that the start found, and of those of the scrub for
+            // which it waited, and refers to the status.
+            let waited = self.control.checkup.as_ref().is_some_and(|checkup| checkup.pages_before > 0);
+            let before = match self.is_first_scrub(scrub) {
+                true => self.pages_bad_at_start(),
+                false => self.ledger.pages_of_scrub.clone().filter(|_| waited).unwrap_or_default(),
+            };
+            self.ledger.pages_of_scrub = Some(sum(&bad, &before));
         }
         for (member, pages) in bad {
             let left = match left_bad.get(&member) {
@@ -166,8 +172,8 @@ impl Server {
         }
     }
 
-    /// Returns the number of bad pages of metadata on each member, as of the last scrub, or else of
-    /// the start.
+    /// Returns the number of bad pages of metadata on each member: as of the start until the second
+    /// scrub, with those of the first scrub, and then as of the last scrub.
     pub(super) fn bad_pages(&self) -> BTreeMap<MemberId, u64> {
         self.ledger.pages_of_scrub.clone().unwrap_or_else(|| self.pages_bad_at_start())
     }
