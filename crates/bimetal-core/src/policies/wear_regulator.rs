@@ -49,6 +49,8 @@ const WRITES: f64 = 200.0;
 const BLOCKS: f64 = 256.0;
 /// Number of measurements in the slow mean of erases per byte.
 const SLOW: f64 = 8.0;
+/// Smallest number of measurements whose scatter counts.
+const MEASURED_MIN: f64 = 4.0;
 /// Number of standard errors by which a mean of erases per byte must exceed the bound.
 const ERRORS: f64 = 3.0;
 /// Number of blocks, and at least the whole flash, that are erased during the first long
@@ -293,12 +295,17 @@ impl PerByte {
     }
 
     /// Returns a value that erases per byte exceed by more than chance: the quick mean soon exceeds
-    /// it after a large change, the slow mean later after a small change.
+    /// it after a large change, the slow mean later after a small change. Fewer than
+    /// [`MEASURED_MIN`] measurements do not tell how they scatter, and exceed 0.
     fn at_least(&self) -> f64 {
+        if self.count < MEASURED_MIN {
+            return 0.0;
+        }
         // A mean that gives the newest measurement the weight 1/n has the variance of a measurement
-        // divided by 2n - 1.
+        // divided by 2n - 1. The slow mean begins as a plain mean.
         let below = |mean: f64, n: f64| mean - ERRORS * (self.variance / (2.0 * n - 1.0)).sqrt();
-        below(self.quick, 2.0).max(below(self.slow, SLOW)).min(self.quick)
+        let slow = below(self.slow, SLOW.min((self.count + 1.0) / 2.0));
+        below(self.quick, 2.0).max(slow).min(self.quick)
     }
 }
 
@@ -356,6 +363,7 @@ impl Erased {
             }
         }
         let enough = flash.max(block * STEADY_BLOCKS) * f64::from(1u32 << self.measured.min(DOUBLED_MAX));
+        // A change that may still be chance must not become expected before it is certain.
         let now = self.per_byte.as_ref().map(|averages| averages.quick);
         let is_beyond = |settled: f64| now.is_some_and(|now| now > settled * ABOVE);
         if self.settled.is_some_and(|settled| is_high || is_beyond(settled)) {
