@@ -80,7 +80,7 @@ impl Planned {
         let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, with_condition(owned, &self.latency))));
         let hybrid = self.answer.closest_hybrid.as_ref();
         let hybrid = hybrid
-            .map(|hybrid| format!("the closest hybrid that costs less: {}: {}", hybrid.option.name, hybrid.advice()));
+            .map(|hybrid| format!("the closest of the cheapest hybrids: {}: {}", hybrid.option.name, hybrid.advice()));
         lines.into_iter().chain(owned).chain(hybrid).collect()
     }
 

@@ -16,16 +16,16 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
-use bimetal_core::layout::Role;
 use bimetal_measure::text::short;
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
+use crate::break_even;
 use crate::budget::{Budget, Metric};
 use crate::evaluate::{Figures, Outcome};
 use crate::grid::Candidate;
 use crate::progress::{Stage, Steps};
-use crate::search::{BATCH, Search, Tried};
+use crate::search::{BATCH, BUILT_MAX, Search, Tried};
 
 /// Number of options offered within the price budget, and of options offered above that budget.
 const OFFERED: usize = 2;
@@ -185,21 +185,25 @@ impl Search<'_> {
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.
     pub fn closest_hybrid(&self, tried: &mut [Tried]) -> Result<Option<usize>, SimulationError> {
-        let is_hybrid =
-            |candidate: &Candidate| [Role::Ssd, Role::Hdd].iter().all(|&role| candidate.drive(role).is_some());
+        let is_hybrid = |candidate: &Candidate| break_even::way(candidate) == (true, true);
         let Some(best) = self.best(tried).filter(|best| !is_hybrid(&best.candidate)) else { return Ok(None) };
         let usd = best.candidate.cost_usd;
-        let mut cheapest: BTreeMap<&str, usize> = BTreeMap::new();
-        for (at, Tried { candidate, outcome, .. }) in tried.iter().enumerate() {
-            let is_possible = !matches!(outcome, Some(Outcome::Impossible(_)));
-            if is_possible && candidate.variant == 0 && candidate.cost_usd < usd && is_hybrid(candidate) {
-                let known = cheapest.entry(candidate.scheme.name).or_insert(at);
-                if candidate.cost_usd < tried[*known].candidate.cost_usd {
-                    *known = at;
-                }
+        let mut of_scheme: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, Tried { candidate, .. }) in tried.iter().enumerate() {
+            if candidate.variant == 0 && candidate.cost_usd < usd && is_hybrid(candidate) {
+                of_scheme.entry(candidate.scheme.name).or_default().push(at);
             }
         }
-        let options: Vec<usize> = cheapest.into_values().collect();
+        let cheapest = of_scheme.into_values().filter_map(|mut options| {
+            let usd = |at: usize| tried[at].candidate.cost_usd;
+            options.sort_by(|&one, &other| usd(one).total_cmp(&usd(other)));
+            // Options that were not run may be too small.
+            options.into_iter().take(BUILT_MAX).find(|&at| match &tried[at].outcome {
+                Some(outcome) => !matches!(outcome, Outcome::Impossible(_)),
+                None => self.evaluator.why_impossible(&tried[at].candidate).is_none(),
+            })
+        });
+        let options: Vec<usize> = cheapest.collect();
         let steps = Steps::of(self.progress, Stage::Closest, options.len() as u64);
         let mut nearest = Nearest::default();
         self.nearest(tried, options, &mut nearest, &steps)?;

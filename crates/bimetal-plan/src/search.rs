@@ -56,7 +56,7 @@ const RIVALS_MAX: usize = 12;
 const NEXT_PRICE_MAX: usize = 8;
 
 /// Largest number of options of one scheme of which it is found out whether they can be built.
-const BUILT_MAX: usize = 1000;
+pub(crate) const BUILT_MAX: usize = 1000;
 
 /// Reason for options that lose to a faster option of the same price.
 const SLOWER: &str = "slower than another option of the same price that keeps all budgets";

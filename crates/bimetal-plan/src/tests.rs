@@ -32,6 +32,16 @@ date = "2026-11"
 source = "the test"
 "#;
 
+/// A disk of 200 MiB.
+const SMALL_DISK: &str = r#"
+[[drive]]
+model = "hitachi-travelstar-5k500-500gb"
+sizes = ["200MiB"]
+prices_usd = [5]
+date = "2026-11"
+source = "the test"
+"#;
+
 /// Returns the question for the cheapest of `schemes` that keeps `budgets`.
 fn question<'a>(requests: &'a dyn Workload, schemes: &[&str], budgets: &[&str]) -> Question<'a> {
     Question {
@@ -180,7 +190,16 @@ fn closest_hybrid_is_named_beside_drives_of_one_kind() {
         runs.fold(f64::INFINITY, f64::min)
     };
     assert!(p99_ms(&hybrid.option.scheme) <= p99_ms("smart-response").min(p99_ms("bcache")), "the nearest of both");
-    assert!(planned.alternatives().iter().any(|line| line.starts_with("the closest hybrid that costs less: ")));
+    assert!(planned.alternatives().iter().any(|line| line.starts_with("the closest of the cheapest hybrids: ")));
+    // Options that cannot be built hide no other, so the exhaustive search finds the same.
+    let shop = format!("{SHOP}\n{SMALL_DISK}");
+    let found = [false, true].map(|exhaustive| {
+        let common = Choices { capacity: Some(Bytes::from_mib(300)), ..Choices::default() };
+        let asked = question(&requests, &["ssd-only", "smart-response", "bcache"], &["p99<2ms"]);
+        let asked = Question { catalogue: Catalogue::parse(&shop, "shop").unwrap(), exhaustive, common, ..asked };
+        plan(&asked, &Nobody).unwrap().answer.closest_hybrid.map(|hybrid| hybrid.option.name)
+    });
+    assert!(found[0].is_some() && found[0] == found[1], "{found:?}");
     // A hybrid that is the best option needs none beside it.
     asked.budgets = vec![Budget::parse("p99<10s").unwrap()];
     assert!(plan(&asked, &Nobody).unwrap().answer.closest_hybrid.is_none());
