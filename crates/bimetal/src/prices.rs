@@ -7,7 +7,7 @@ use bimetal_plan::answer::CatalogueNote;
 use bimetal_plan::catalogue::Kind;
 use bimetal_plan::drives::date::Date;
 use bimetal_plan::drives::model::{Rise, rise};
-use bimetal_sim::results::Run;
+use bimetal_sim::results::{MemberFigures, Run};
 
 /// Age in days from which on prices are noted as old.
 const OLD_DAYS: i64 = 90;
@@ -41,29 +41,37 @@ pub(crate) fn dates(runs: &[Run]) -> impl Iterator<Item = &str> {
     runs.iter().flat_map(|run| &run.members).filter_map(|member| member.provenance.price_date.as_deref())
 }
 
-/// Returns a note about prices from `oldest` on, if they are old on `today`, a number of days since
-/// 1970-01-01.
-pub(crate) fn age_note(oldest: &str, today: i64) -> Option<String> {
-    let age = oldest.parse::<Date>().ok()?.age_days(today);
+/// Returns a note about prices of drives of `kinds` from `oldest` on, if they are old on `today`, a
+/// number of days since 1970-01-01. The note tells how prices of such drives have changed since.
+pub(crate) fn age_note(oldest: &str, kinds: &[Kind], today: i64) -> Option<String> {
+    let date = oldest.parse::<Date>().ok()?;
+    let age = date.age_days(today);
     (age >= OLD_DAYS).then(|| {
-        let newer =
-            [(Kind::Ssd, "SSD"), (Kind::Hdd, "disk")].map(|(kind, word)| rise(kind).map(|rise| risen(&rise, word)));
-        let newer: String = newer.into_iter().flatten().collect();
+        let newer: String = kinds.iter().filter_map(|&kind| Some(risen(&rise(kind, date)?, kind))).collect();
         format!(
             "the oldest price is of {oldest}, {age} days ago{newer} (`bimetal catalog import` takes prices of your own)"
         )
     })
 }
 
-/// Returns how far newer prices of drives differ, like `; 2 SSDs with newer prices cost 1.5 to 2.2
-/// times as much on 2026-02`.
-fn risen(rise: &Rise, kind: &str) -> String {
-    let Rise { drives, ratios: [least, most], newest } = rise;
+/// Returns how far newer prices of drives differ, like `; 2 SSDs for sale cost 1.5 to 2.2 times as
+/// much on 2026-02 as on 2025-07-23`.
+fn risen(rise: &Rise, kind: Kind) -> String {
+    let Rise { drives, ratios: [least, most], dates: [since, newest] } = rise;
     let times = match (format!("{least:.1}"), format!("{most:.1}")) {
         (least, most) if least == most => least,
         (least, most) => format!("{least} to {most}"),
     };
-    format!("; {} with a newer price cost {times} times as much by {newest}", counted(*drives as u64, kind))
+    let noun = if kind == Kind::Ssd { "SSD" } else { "disk" };
+    format!("; {} for sale cost {times} times as much on {newest} as on {since}", counted(*drives as u64, noun))
+}
+
+/// Returns the kinds of the drives in `runs`.
+fn kinds_of(runs: &[Run]) -> Vec<Kind> {
+    let members = || runs.iter().flat_map(|run| &run.members);
+    let is_flash = |has: bool| members().any(|member| matches!(member.figures, MemberFigures::Ssd(_)) == has);
+    let kinds = [(Kind::Ssd, is_flash(true)), (Kind::Hdd, is_flash(false))];
+    kinds.into_iter().filter(|(_, has)| *has).map(|(kind, _)| kind).collect()
 }
 
 /// Days after which a price is of another time: of a drive of a paper, or of a list that nobody
@@ -75,7 +83,7 @@ const HISTORIC_DAYS: i64 = 1826;
 pub(crate) fn age_note_of(runs: &[Run], today: i64) -> Option<String> {
     let is_recent = |date: &&str| date.parse::<Date>().is_ok_and(|date| date.age_days(today) < HISTORIC_DAYS);
     if let Some(oldest) = dates(runs).filter(is_recent).min() {
-        return age_note(oldest, today);
+        return age_note(oldest, &kinds_of(runs), today);
     }
     let oldest = dates(runs).filter(|date| date.parse::<Date>().is_ok()).min()?;
     Some(format!("the prices are of {oldest}: compare them with each other, and not with prices of today"))
@@ -100,19 +108,23 @@ mod tests {
     #[test]
     fn prices_are_old_after_a_quarter() {
         let day = |text: &str| text.parse::<Date>().unwrap().first_day();
-        assert_eq!(age_note("2025-07-23", day("2025-10-20")), None);
-        let note = age_note("2025-07-23", day("2025-10-21")).unwrap();
+        assert_eq!(age_note("2025-07-23", &[], day("2025-10-20")), None);
+        let note = age_note("2025-07-23", &[], day("2025-10-21")).unwrap();
         assert!(note.starts_with("the oldest price is of 2025-07-23, 90 days ago"), "{note}");
-        assert_eq!((age_note("", 0), age_note("some day", i64::MAX)), (None, None));
+        assert_eq!((age_note("", &[], 0), age_note("some day", &[], i64::MAX)), (None, None));
     }
 
     #[test]
     fn newer_prices_are_told_with_their_ratio() {
-        let newest: Date = "2026-02".parse().unwrap();
-        let rise = |drives, ratios| Rise { drives, ratios, newest };
-        let text = "; 2 SSDs with a newer price cost 1.5 to 2.2 times as much by 2026-02";
-        assert_eq!(risen(&rise(2, [1.505, 2.18]), "SSD"), text);
-        assert_eq!(risen(&rise(1, [0.9; 2]), "disk"), "; 1 disk with a newer price cost 0.9 times as much by 2026-02");
+        let dates: [Date; 2] = ["2025-07", "2026-02"].map(|text| text.parse().unwrap());
+        let text = "; 2 SSDs for sale cost 1.5 to 2.2 times as much on 2026-02 as on 2025-07";
+        assert_eq!(risen(&Rise { drives: 2, ratios: [1.505, 2.18], dates }, Kind::Ssd), text);
+        let text = "; 1 disk for sale cost 0.9 times as much on 2026-02 as on 2025-07";
+        assert_eq!(risen(&Rise { drives: 1, ratios: [0.9; 2], dates }, Kind::Hdd), text);
+        // Prices that are older than the prices of a list of one's own are not told.
+        let note = |oldest| age_note(oldest, &[Kind::Ssd, Kind::Hdd], i64::from(u16::MAX)).unwrap();
+        assert!(note("2025-07-23").contains("SSDs for sale") && note("2025-07-23").contains("disks for sale"));
+        assert!(!note("2027-01").contains("for sale"), "{}", note("2027-01"));
     }
 
     #[test]

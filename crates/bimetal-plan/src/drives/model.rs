@@ -112,26 +112,29 @@ pub struct Rise {
     pub drives: usize,
     /// Least and greatest ratio of a newer price to the price that counts.
     pub ratios: [f64; 2],
-    /// Date of the newest of these prices.
-    pub newest: Date,
+    /// Date of the oldest of the prices that count, and of the newest of the newer prices.
+    pub dates: [Date; 2],
 }
 
-/// Returns how much more or less the drives of a kind cost that have a newer price than the price
-/// that counts; `None` if no drive has a newer price.
-pub fn rise(kind: Kind) -> Option<Rise> {
+/// Returns how much more or less the drives of a kind cost that have a price newer than `after`,
+/// and an older price that counts; `None` if there is no such drive.
+pub fn rise(kind: Kind, after: Date) -> Option<Rise> {
     let of_row = |row: Row<'static>| {
         let price = row.price()?;
-        let (newer, date) = row.newer_price(price.date.parse().ok()?)?;
-        Some((newer / price.usd, date))
+        let since: Date = price.date.parse().ok()?;
+        let (newer, date) = row.newer_price(since)?;
+        (date.first_day() > after.first_day()).then_some((newer / price.usd, since, date))
     };
-    let mut newer = rows().filter(|row| row.drive.kind == kind).filter_map(of_row);
-    let (ratio, newest) = newer.next()?;
-    let first = Rise { drives: 1, ratios: [ratio; 2], newest };
-    Some(newer.fold(first, |rise, (ratio, date)| Rise {
-        drives: rise.drives + 1,
-        ratios: [rise.ratios[0].min(ratio), rise.ratios[1].max(ratio)],
-        newest: if date.first_day() > rise.newest.first_day() { date } else { rise.newest },
-    }))
+    let newer: Vec<(f64, Date, Date)> = rows().filter(|row| row.drive.kind == kind).filter_map(of_row).collect();
+    let ratios = || newer.iter().map(|(ratio, ..)| *ratio);
+    Some(Rise {
+        drives: newer.len(),
+        ratios: [ratios().reduce(f64::min)?, ratios().reduce(f64::max)?],
+        dates: [
+            newer.iter().map(|(_, since, _)| *since).min_by_key(|date| date.first_day())?,
+            newer.iter().map(|(.., date)| *date).max_by_key(|date| date.first_day())?,
+        ],
+    })
 }
 
 /// Returns the TB that a hard disk of `model` with `bytes` is rated to read and write in a year,

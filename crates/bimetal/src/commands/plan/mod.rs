@@ -244,7 +244,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
               --lifetime 5y for an SSD that lasts",
         );
     }
-    if let Some(age) = prices::age_note(&planned.answer.catalogue.oldest_price, prices::today()) {
+    let offers = || planned.tried.iter().flat_map(|tried| &tried.candidate.drives);
+    let kinds = [Kind::Ssd, Kind::Hdd].into_iter().filter(|&kind| offers().any(|(_, offer)| offer.kind == kind));
+    let oldest = &planned.answer.catalogue.oldest_price;
+    if let Some(age) = prices::age_note(oldest, &kinds.collect::<Vec<_>>(), prices::today()) {
         note(age);
     }
     if let Some(path) = &arguments.report {
