@@ -48,6 +48,8 @@ const REQUESTS_AFTER: u64 = 60;
 #[derive(Default)]
 pub(super) struct Damaged {
     damages: Vec<Damage>,
+    /// Set if a power cut had torn the other copy of a damaged page.
+    is_beside_torn_page: bool,
     /// Blocks that are read alone, because reads of them may fail.
     alone: BTreeSet<Block>,
     /// Set to read every block alone.
@@ -97,10 +99,10 @@ impl Doubted {
 
 impl Damaged {
     /// Returns true if at most one page of metadata is damaged. Swapped pages are two damaged
-    /// pages, even if one of them belongs to a slot.
+    /// pages, even if one of them belongs to a slot. A page whose other copy is torn counts as two.
     fn is_of_one_page(&self) -> bool {
         let is_swap = |damage: &Damage| damage.pages.len() > 1 && damage.pages.iter().any(Page::is_metadata);
-        damage::metadata_pages(&self.damages) < 2 && !self.damages.iter().any(is_swap)
+        damage::metadata_pages(&self.damages) < 2 && !self.damages.iter().any(is_swap) && !self.is_beside_torn_page
     }
 }
 
@@ -224,6 +226,7 @@ impl Tester {
         let pages = damage::survey(&self.volume.view().layout, &self.drives);
         let damages = damage::draw(count, &pages, &self.drives, &mut self.random);
         let in_doubt = self.in_doubt(&pages);
+        let is_beside_torn_page = damage::is_beside_torn_page(&damages, &pages, &self.drives);
         for damage in &damages {
             damage.happen(&mut self.drives);
             let _ = write!(description, "\nDamage: {damage}");
@@ -235,7 +238,7 @@ impl Tester {
             copies.for_each(|copy| copy.lose(&mut self.drives));
         }
         self.report.damage.count(&damages);
-        let damaged = Damaged { damages, ..Damaged::default() };
+        let damaged = Damaged { damages, is_beside_torn_page, ..Damaged::default() };
         let one = damaged.is_of_one_page();
         let single = damaged.damages.iter().map(|damage| damage.pages.len()).sum::<usize>() == 1;
         self.atlas.damage(if one { atlas::Damaged::OnePage } else { atlas::Damaged::Pages });
