@@ -15,9 +15,9 @@
 //!   page declares stable, has no sound copy. The loss of such a page looks as if the power was cut
 //!   before the page was written.
 //!
-//! A power cut may tear the second copy of a page of the slot table, after its first copy was
-//! written. A damaged first copy is then the second bad copy of its page, and counts as several
-//! damaged pages.
+//! A power cut may tear the second copy of a page of the slot table or of the table of places,
+//! after its first copy was written. A damaged first copy is then the second bad copy of its page,
+//! and counts as several damaged pages.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -271,14 +271,16 @@ pub fn survey(layout: &Layout, drives: &[Drive]) -> Vec<Page> {
     pages
 }
 
-/// Returns true if a power cut has torn a page of the slot table, and one of `damages` is of a page
-/// of the slot table on the same member. `drives` are as they were before the damage.
+/// Returns true if a power cut has torn a page of the slot table or of the table of places, and one
+/// of `damages` is of a page of the same table. `drives` are as they were before the damage.
 pub fn is_beside_torn_page(damages: &[Damage], pages: &[Page], drives: &[Drive]) -> bool {
     let is_torn = |page: &&Page| {
         let first = drives[usize::from(page.member)].content(page.sector);
-        page.stamp.is_none() && first.metadata().is_some_and(|bytes| bytes.starts_with(b"BItb"))
+        let is_of_table = |bytes: &[u8]| bytes.starts_with(b"BItb") || bytes.starts_with(b"BIpl");
+        page.stamp.is_none() && first.metadata().is_some_and(is_of_table)
     };
-    let torn: Vec<&Page> = pages.iter().filter(|page| page.structure == Structure::Table).filter(is_torn).collect();
+    let of_tables = |page: &&Page| matches!(page.structure, Structure::Table | Structure::Places);
+    let torn: Vec<&Page> = pages.iter().filter(of_tables).filter(is_torn).collect();
     let mut damaged = damages.iter().flat_map(|damage| &damage.pages);
     damaged.any(|page| torn.iter().any(|torn| torn.is_beside(page)))
 }
