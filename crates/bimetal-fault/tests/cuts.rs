@@ -5,8 +5,9 @@
 mod story;
 
 use bimetal_core::block::Block;
-use bimetal_core::operation::{OpKind, Status};
+use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::ADMITTED_MAX;
 use bimetal_fault::damage::Structure;
 use bimetal_fault::payload::{Sector, Tags};
 use story::{ALL, HDD, SSD, Story, flip_bit, keep, put_back, reads_back};
@@ -236,6 +237,27 @@ fn torn_head_is_written_again_before_its_superblock() {
         if is_over {
             return assert!(answered > 14, "a recovery has more steps than {answered}");
         }
+    }
+}
+
+/// Regression: a flush waited for its admission while a write before it was answered. The drive
+/// failed this flush, and may have dropped the write. The error of a flush that was sent before the
+/// write was answered does not cover the write. But the next flush reported success.
+#[test]
+fn flush_that_waited_does_not_cover_writes_answered_since() {
+    let is_flush = |operation: &Operation<Tags>| operation.command.kind == OpKind::Flush;
+    let mut story = Story::new(1, "hdd-only", &[], 8000);
+    let write = story.send(OpKind::Write, 0, 8, false);
+    (1..u64::from(ADMITTED_MAX)).for_each(|block| _ = story.send(OpKind::Read, block * 8, 8, false));
+    let waiting = story.send(OpKind::Flush, 0, 0, false);
+    story.answer_failing(is_flush);
+    assert_eq!(story.finished[&write].status, Status::Done);
+    assert_eq!(story.finished[&waiting].status, Status::MediaError);
+    // The next flush was sent after the answer, and tells of the write.
+    for expected in [Status::MediaError, Status::Done] {
+        let flush = story.send(OpKind::Flush, 0, 0, false);
+        story.answer(ALL);
+        assert_eq!(story.finished[&flush].status, expected);
     }
 }
 

@@ -173,10 +173,11 @@ impl<P: Payload> Volume<P> {
 
     /// Parks a flush until a commit that begins from now on has ended. The parked flush reports an
     /// unreported loss. If no change was open when the flush arrived, the flush covers the loss,
-    /// and is the last flush to report the loss.
-    pub(super) fn await_flush(&mut self, task: TaskId) {
+    /// and is the last flush to report the loss. If the flush `has_waited` for its admission while
+    /// requests were answered, changes may have ended since: it does not cover them.
+    pub(super) fn await_flush(&mut self, task: TaskId, has_waited: bool) {
         self.await_commit(task, true);
-        let is_quiet = !self.tasks.jobs().any(|job| matches!(job, Job::Write(_) | Job::Range(_)));
+        let is_quiet = !has_waited && !self.tasks.jobs().any(|job| matches!(job, Job::Write(_) | Job::Range(_)));
         self.commit.next_tells |= is_quiet && self.commit.untold.is_some();
         self.commit.next_quiet_at = is_quiet.then_some(self.operations.begun());
     }

@@ -523,7 +523,7 @@ impl<P: Payload> Volume<P> {
 
     /// Makes a task of the request that has waited longest.
     fn admit(&mut self) {
-        let Some(request) = self.requests.next() else { return };
+        let Some((request, has_waited)) = self.requests.next() else { return };
         let Operation { token, target, command, payload } = request;
         let Some(sectors) = self.flat_range(target, command) else {
             self.finish(token, Status::OutOfRange, P::empty());
@@ -541,7 +541,7 @@ impl<P: Payload> Volume<P> {
             OpKind::Flush => {
                 let task = self.begin_task(Job::Running);
                 self.park(task, Job::Flush(token, Status::Done));
-                self.await_flush(task);
+                self.await_flush(task, has_waited);
             }
             OpKind::Hint => {
                 self.count_finished(token, Status::Unsupported);

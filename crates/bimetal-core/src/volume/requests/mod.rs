@@ -24,8 +24,11 @@ use waiters::Waiters;
 
 /// The requests of a volume.
 pub(super) struct Requests<P> {
-    /// Requests that are not admitted yet, in order of arrival.
-    queue: VecDeque<Operation<P>>,
+    /// Requests that are not admitted yet, in order of arrival. Each has the number of answers
+    /// before its arrival.
+    queue: VecDeque<(Operation<P>, u64)>,
+    /// Number of requests that were answered.
+    answered: u64,
     admitted: u32,
     admitted_max: u32,
     /// Completions for the driver.
@@ -47,6 +50,7 @@ impl<P: Payload> Requests<P> {
     pub(super) fn new(admitted_max: u32) -> Self {
         Self {
             queue: VecDeque::new(),
+            answered: 0,
             admitted: 0,
             admitted_max,
             finished: VecDeque::new(),
@@ -58,12 +62,14 @@ impl<P: Payload> Requests<P> {
     }
 
     pub(super) fn arrive(&mut self, request: Operation<P>) {
-        self.queue.push_back(request);
+        self.queue.push_back((request, self.answered));
     }
 
-    /// Returns the request to admit next, if another may be admitted.
-    pub(super) fn next(&mut self) -> Option<Operation<P>> {
-        if self.admitted < self.admitted_max { self.queue.pop_front() } else { None }
+    /// Returns the request to admit next, if another may be admitted, and true if a request was
+    /// answered since its arrival.
+    pub(super) fn next(&mut self) -> Option<(Operation<P>, bool)> {
+        let (request, answered) = self.queue.pop_front_if(|_| self.admitted < self.admitted_max)?;
+        Some((request, answered < self.answered))
     }
 
     /// Returns true if a request can be admitted now.
@@ -85,6 +91,7 @@ impl<P: Payload> Requests<P> {
 
     /// Answers a request that needed no task.
     pub(super) fn finish(&mut self, token: Token, status: Status, payload: P) {
+        self.answered += 1;
         self.finished.push_back(Completion { token, status, payload });
     }
 
@@ -131,12 +138,12 @@ mod tests {
         let mut requests = Requests::new(2);
         (1..=3).for_each(|token| requests.arrive(request(token)));
         for token in [1, 2] {
-            assert_eq!(requests.next().map(|next| next.token), Some(Token(token)));
+            assert_eq!(requests.next().map(|(next, _)| next.token), Some(Token(token)));
             requests.admit();
         }
         assert!(!requests.any_to_admit() && requests.next().is_none());
         requests.finish_admitted(Token(2), Status::Done, NoPayload);
-        assert_eq!(requests.next().map(|next| next.token), Some(Token(3)));
+        assert_eq!(requests.next().map(|(next, _)| next.token), Some(Token(3)));
         requests.finish(Token(3), Status::OutOfRange, NoPayload);
         assert!(!requests.are_all_answered(), "the first one is open");
         requests.finish_admitted(Token(1), Status::Done, NoPayload);
