@@ -35,7 +35,7 @@ use rayon::prelude::*;
 
 use crate::experiment::{Experiment, ExperimentError, NoProgress};
 use crate::results::Run;
-use crate::setup::{Choices, SetupError, Size, settings_for};
+use crate::setup::{Choices, Size, settings_for};
 use crate::simulator::Replay;
 
 /// Settings of a search for a placement.
@@ -228,10 +228,7 @@ impl Search<'_> {
             [("strategy", "list"), ("moves", "instant")]
                 .map(|(key, value)| (format!("{}.{key}", combo::INFO.name), value.to_owned())),
         );
-        let settings = settings_for(&combo::INFO, &choices).map_err(|error| {
-            let error = bimetal_core::scheme::SchemeError::from(error).into();
-            ExperimentError::from(SetupError::Volume { scheme: combo::INFO.name, error })
-        })?;
+        let settings = settings_for(&combo::INFO, &choices).map_err(ExperimentError::from)?;
         let (files, file_of) = files_of(&self.choices, &settings, &part);
         if files.iter().all(|file| file.accesses == 0) {
             return Err(PlacementError::NoFiles);

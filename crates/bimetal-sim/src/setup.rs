@@ -11,7 +11,7 @@ use bimetal_core::layout::{HomeExtent, LayoutError, LayoutRequest, MemberId, Mem
 use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo, View};
 use bimetal_core::schemes::{self, dataplex};
-use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::settings::Settings;
 use bimetal_core::tree::Tree;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
@@ -208,8 +208,7 @@ impl Setup {
     /// # Errors
     /// Refuses impossible profiles, settings or sizes.
     pub fn new(scheme: &'static SchemeInfo, choices: &Choices, survey: &Survey) -> Result<Self, SetupError> {
-        let settings = settings_for(scheme, choices)
-            .map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })?;
+        let settings = settings_for(scheme, choices)?;
         let (units, unit_sizes) = units_of(choices, survey);
         let mut plan =
             Plan { scheme, choices, survey, settings: &settings, units: &unit_sizes, assumed: BTreeMap::new() };
@@ -250,8 +249,7 @@ impl Setup {
     /// # Errors
     /// Refuses impossible profiles, settings or sizes.
     pub fn check_sizes(scheme: &'static SchemeInfo, choices: &Choices, survey: &Survey) -> Result<(), SetupError> {
-        let settings = settings_for(scheme, choices)
-            .map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })?;
+        let settings = settings_for(scheme, choices)?;
         let (_, units) = units_of(choices, survey);
         let mut plan = Plan { scheme, choices, survey, settings: &settings, units: &units, assumed: BTreeMap::new() };
         let chosen = plan.choose_drives()?;
@@ -365,7 +363,7 @@ pub(crate) fn units_of(choices: &Choices, survey: &Survey) -> (BTreeMap<u32, u16
     (units, sizes)
 }
 
-pub(crate) fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
+pub(crate) fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SetupError> {
     let own = choices.settings.iter().filter_map(|(key, value)| match key.split_once('.') {
         Some((_, CONTROLLER_USD)) => None,
         Some((name, parameter)) if name == scheme.name => Some((parameter, value.as_str())),
@@ -373,6 +371,7 @@ pub(crate) fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Re
         None => scheme.parameters.iter().any(|known| known.name == key).then_some((key.as_str(), value.as_str())),
     });
     Settings::new(scheme.name, scheme.parameters, own)
+        .map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })
 }
 
 /// Checks the values of the settings for `scheme`, before anything is read.
@@ -380,8 +379,7 @@ pub(crate) fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Re
 /// # Errors
 /// Refuses a value that is not possible.
 pub fn check_settings(scheme: &'static SchemeInfo, choices: &Choices) -> Result<(), SetupError> {
-    let settings = settings_for(scheme, choices).map(|_| ());
-    settings.map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })
+    settings_for(scheme, choices).map(|_| ())
 }
 
 /// Returns the price of the controller of `scheme` (`--set hyperduo.controller_usd=`, or `--set
