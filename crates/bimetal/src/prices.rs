@@ -110,7 +110,7 @@ mod tests {
         let day = |text: &str| text.parse::<Date>().unwrap().first_day();
         assert_eq!(age_note("2025-07-23", &[], day("2025-10-20")), None);
         let note = age_note("2025-07-23", &[], day("2025-10-21")).unwrap();
-        assert!(note.starts_with("the oldest price is of 2025-07-23, 90 days ago"), "{note}");
+        assert!(note.starts_with("the oldest price is of 2025-07-23, 90 days ago ("), "{note}");
         assert_eq!((age_note("", &[], 0), age_note("some day", &[], i64::MAX)), (None, None));
     }
 
