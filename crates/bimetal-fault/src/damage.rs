@@ -274,13 +274,13 @@ pub fn survey(layout: &Layout, drives: &[Drive]) -> Vec<Page> {
 /// Returns true if a power cut has torn a page of the slot table or of the table of places, and one
 /// of `damages` is of a page of the same table. `drives` are as they were before the damage.
 pub fn is_beside_torn_page(damages: &[Damage], pages: &[Page], drives: &[Drive]) -> bool {
-    let is_torn = |page: &&Page| {
+    // The marks have no magic word, and no stamp.
+    let is_of_slot_table = |page: &Page| {
         let first = drives[usize::from(page.member)].content(page.sector);
-        let is_of_table = |bytes: &[u8]| bytes.starts_with(b"BItb") || bytes.starts_with(b"BIpl");
-        page.stamp.is_none() && first.metadata().is_some_and(is_of_table)
+        page.structure == Structure::Table && first.metadata().is_some_and(|bytes| bytes.starts_with(b"BItb"))
     };
-    let of_tables = |page: &&Page| matches!(page.structure, Structure::Table | Structure::Places);
-    let torn: Vec<&Page> = pages.iter().filter(of_tables).filter(is_torn).collect();
+    let is_of_table = |page: &Page| page.structure == Structure::Places || is_of_slot_table(page);
+    let torn: Vec<&Page> = pages.iter().filter(|page| page.stamp.is_none() && is_of_table(page)).collect();
     let mut damaged = damages.iter().flat_map(|damage| &damage.pages);
     damaged.any(|page| torn.iter().any(|torn| torn.is_beside(page)))
 }

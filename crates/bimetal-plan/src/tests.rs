@@ -32,16 +32,6 @@ date = "2026-11"
 source = "the test"
 "#;
 
-/// A disk of 200 MiB.
-const SMALL_DISK: &str = r#"
-[[drive]]
-model = "hitachi-travelstar-5k500-500gb"
-sizes = ["200MiB"]
-prices_usd = [5]
-date = "2026-11"
-source = "the test"
-"#;
-
 /// Returns the question for the cheapest of `schemes` that keeps `budgets`.
 fn question<'a>(requests: &'a dyn Workload, schemes: &[&str], budgets: &[&str]) -> Question<'a> {
     Question {
@@ -192,7 +182,9 @@ fn closest_hybrid_is_named_beside_drives_of_one_kind() {
     assert!(p99_ms(&hybrid.option.scheme) <= p99_ms("smart-response").min(p99_ms("bcache")), "the nearest of both");
     assert!(planned.alternatives().iter().any(|line| line.starts_with("the closest of the cheapest hybrids: ")));
     // Options that cannot be built hide no other, so the exhaustive search finds the same.
-    let shop = format!("{SHOP}\n{SMALL_DISK}");
+    let disks = ("sizes = [\"1TB\"]\nprices_usd = [50]", "sizes = [\"200MiB\", \"1TB\"]\nprices_usd = [5, 50]");
+    let shop = SHOP.replace(disks.0, disks.1);
+    assert_ne!(shop, SHOP);
     let found = [false, true].map(|exhaustive| {
         let common = Choices { capacity: Some(Bytes::from_mib(300)), ..Choices::default() };
         let asked = question(&requests, &["ssd-only", "smart-response", "bcache"], &["p99<2ms"]);

@@ -22,8 +22,8 @@
 //! Otherwise a phase with few writes would hide a loss of locality.
 //!
 //! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again. Measured erases
-//! scatter, so the pressure must exceed [`ABOVE`] by [`ERRORS`] standard errors of their mean. So a
-//! steady workload is not regulated.
+//! scatter, so the pressure must exceed [`ABOVE`] by [`ERRORS`] standard errors of their mean. So
+//! the scatter of a steady workload regulates no write.
 
 use crate::operation::OpKind;
 use crate::scheme::{Access, Wear};
@@ -198,13 +198,12 @@ impl WearRegulator {
             return self.averages.predict(coefficients).map(Pressure::Logarithm);
         }
         if let Some(writes) = writes {
-            let ratio = demand / writes;
-            return Some(Pressure::Ratio { mean: ratio, at_least: ratio });
+            return Some(Pressure::of_writes(demand / writes));
         }
         let ratio = demand / self.demand.trained?;
         match per_byte.zip(self.erased.settled) {
             Some((averages, settled)) => Some(Pressure::of_erases(averages, |per_byte| ratio * per_byte / settled)),
-            None => Some(Pressure::Ratio { mean: ratio, at_least: ratio }),
+            None => Some(Pressure::of_writes(ratio)),
         }
     }
 }
@@ -221,6 +220,11 @@ enum Pressure {
 }
 
 impl Pressure {
+    /// Returns the pressure of written bytes, which are counted and do not scatter.
+    fn of_writes(ratio: f64) -> Self {
+        Self::Ratio { mean: ratio, at_least: ratio }
+    }
+
     /// Returns the pressure of erases per byte, where `ratio` gives the ratio of a number of them.
     fn of_erases(averages: &PerByte, ratio: impl Fn(f64) -> f64) -> Self {
         Self::Ratio { mean: ratio(averages.quick), at_least: ratio(averages.at_least()) }
