@@ -7,6 +7,8 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_trace::Request;
 use bimetal_trace::analysis::Analysis;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
 
 use super::analysis;
 use crate::experiments::{ExperimentsError, Tried, percent, tried, tried_away};
@@ -46,6 +48,8 @@ pub(super) enum Change {
     Backup,
     /// The blocks that are never written are not read.
     WithoutUnwritten,
+    /// The requests come in random order, at the times of the trace.
+    Shuffled,
 }
 
 impl Change {
@@ -64,6 +68,7 @@ impl Change {
             Self::Repeated(times) => format!("if each trace is played {times} times"),
             Self::Backup => "if a backup a day later reads each block that was written".to_owned(),
             Self::WithoutUnwritten => "without the reads of blocks that are never written".to_owned(),
+            Self::Shuffled => "with the requests of each trace in random order".to_owned(),
         }
     }
 
@@ -90,6 +95,7 @@ impl Change {
             Self::Repeated(times) => repeated(all, times),
             Self::Backup => backed_up(all),
             Self::WithoutUnwritten => without_blocks(all, OpKind::Read, |writes| writes == 0),
+            Self::Shuffled => shuffled(all),
         };
         Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
     }
@@ -292,6 +298,17 @@ fn backed_up(requests: &[Request]) -> Vec<Request> {
     all
 }
 
+/// Returns the requests in random order. The first arrival stays the first, and so on: a request
+/// takes the arrival of the request whose place it has.
+fn shuffled(requests: &[Request]) -> Vec<Request> {
+    let (mut random, mut all) = (Pcg64::seed_from_u64(1), requests.to_vec());
+    for place in (1..all.len()).rev() {
+        all.swap(place, (random.next_u64() % (place as u64 + 1)) as usize);
+    }
+    all.iter_mut().zip(requests).for_each(|(request, place)| request.arrival = place.arrival);
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,6 +350,10 @@ mod tests {
         assert_eq!(changed(Change::Slower(3), all()), [(0, 1), (300, 1), (303, 9)]);
         assert_eq!(changed(Change::WithoutMinutes(1), all()), [(0, 1)]);
         assert_eq!(reads_after_writes(&all()), 1);
+        let (times, mut blocks): (Vec<u64>, Vec<u64>) = changed(Change::Shuffled, all()).into_iter().unzip();
+        assert_ne!(blocks, [1, 1, 9]);
+        blocks.sort_unstable();
+        assert_eq!((times, blocks), (vec![0, 100, 101], vec![1, 1, 9]), "the requests change places");
         let large = Request { range: SectorRange::new(0, SMALL_SECTORS + 1), ..request(0, write, 0) };
         let twice = vec![request(0, write, 1), request(1, write, 2), request(2, write, 1), request(3, read, 1)];
         assert_eq!(changed(Change::WithoutTwice, twice.clone()), [(1, 2), (3, 1)]);

@@ -184,16 +184,24 @@ fn of_all(runs: &[Run]) -> Option<f64> {
     (count > 0.0).then(|| bytes / count)
 }
 
+/// Plays every trace with read thresholds of 1 % and of 10 %.
+fn with_thresholds(traces: &[Loaded]) -> Result<[Vec<Run>; 2], ExperimentsError> {
+    let with = |threshold| each(traces, || griffin(&alone("off", threshold)));
+    Ok([with("0.01")?, with("0.1")?])
+}
+
 /// Notes the mean migration with a read threshold of 10 % relative to one of 1 %. Returns the runs
 /// with 1 %.
 fn threshold_sizes(values: &mut Values, claim: &'static str, traces: &[Loaded]) -> Result<Vec<Run>, ExperimentsError> {
-    let [tight, loose] = ["0.01", "0.1"].map(|threshold| each(traces, || griffin(&alone("off", threshold))));
-    let (tight, loose) = (tight?, loose?);
     let size = |runs: &[Run]| mean(runs.iter().map(megabytes));
     let count = |runs: &[Run]| runs.iter().filter_map(|run| run.migration.count).sum::<u64>();
+    let [tight, loose] = with_thresholds(traces)?;
     let counts = format!("{} migrations with 1 %, {} with 10 %", count(&tight), count(&loose));
     let alike = tried("if all migrations count alike, and not all traces", ratio(of_all(&loose), of_all(&tight)));
-    values.explain(claim, ratio(size(&loose), size(&tight)), vec![alike], counts)?;
+    let shuffled: Vec<Loaded> = traces.iter().map(|trace| Change::Shuffled.of(trace)).collect();
+    let [steady_tight, steady_loose] = with_thresholds(&shuffled)?;
+    let shuffled = Change::Shuffled.tried(ratio(size(&steady_loose), size(&steady_tight)));
+    values.explain(claim, ratio(size(&loose), size(&tight)), vec![shuffled, alike], counts)?;
     Ok(tight)
 }
 

@@ -11,7 +11,7 @@ use bimetal_sim::simulator::Replay;
 use bimetal_trace::Request;
 use rayon::prelude::*;
 
-use super::{DIA, FIREFOX, Loaded, MP3, Plan, REQUESTS, STICK, Table, WorkloadSpec};
+use super::{DIA, FIREFOX, Loaded, MP3, OF_STICK, Plan, REQUESTS, STICK, Table, WorkloadSpec};
 use super::{Generator, disk, hybrid_on};
 use crate::claims::Paper;
 use crate::experiments::{CLOSED, ExperimentsError};
@@ -133,7 +133,7 @@ fn offloaded() -> Result<Figure, ExperimentsError> {
 
 /// Konanki's figures 5.9 to 5.13.
 fn compared((number, title, table, [of_disk, of_hybrid], note): &Compared) -> Result<Figure, ExperimentsError> {
-    let trace = table.requests(REQUESTS[1])?;
+    let trace = table.requests(REQUESTS[1], OF_STICK)?;
     let hybrid = |ftl| hybrid_on(ftl).play(&trace, Replay::Closed { depth: 1 });
     let curves = [
         ("disk", 1, disk(&trace, 1)?, *of_disk),
