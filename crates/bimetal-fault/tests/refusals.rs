@@ -81,6 +81,30 @@ fn what_failed_once_when_a_member_refused_passes() {
     }
 }
 
+/// Every bucket has dirty blocks, and home refuses to take them, so no bucket can be evicted.
+/// Regression: one clean block counted as room to come after each failed move, and a write that
+/// needed a slot never ended.
+#[test]
+fn write_that_waits_for_a_slot_ends_if_home_refuses() {
+    let settings = &[("sequential_cutoff", "off"), ("writeback_percent", "off")];
+    let mut story = Story::new(1, "bcache", settings, 895);
+    story.write(0, 8);
+    story.read(800, 8);
+    story.drives[usize::from(HDD)].replace_plan(Plan { refuses_from: Some(0), ..Plan::default() });
+    // All of these writes arrive before any block of theirs is dirty.
+    let free = story.volume().view().free_slots;
+    let writes: Vec<u64> = (1..=free).map(|block| story.send(OpKind::Write, block * 8, 8, false)).collect();
+    story.answer(ALL);
+    assert!(writes.iter().all(|number| story.finished[number].status == Status::Done));
+    let map = &story.volume().view().map;
+    assert_eq!((map.len(), u64::from(map.dirty_blocks())), (free + 2, free + 1), "one block is clean");
+    // A write of a part of a dirty block needs another slot.
+    let part = story.send(OpKind::Write, 0, 3, false);
+    story.answer(ALL);
+    story.pass(Nanoseconds::from_seconds(300), ALL);
+    assert_eq!(story.finished.get(&part).map(|finished| finished.status), Some(Status::MediaError));
+}
+
 /// A rate of moves of 64 KiB a second and batches of one block let an evacuation take longer than
 /// the tester waited. The tester called the drive kept, although blocks were still written back.
 #[test]

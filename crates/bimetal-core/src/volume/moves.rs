@@ -94,6 +94,8 @@ pub(crate) struct MoveJob<P> {
     log_is_stable: bool,
     /// Set once some content could not be moved.
     incomplete: bool,
+    /// Set once some content was moved.
+    moved: bool,
     /// Set for the job that writes for instant moves. The block map of an instant move has changed
     /// already.
     instant: bool,
@@ -618,6 +620,7 @@ impl<P: Payload> Volume<P> {
                 State::Lost | State::Stays => job.incomplete = true,
             }
         }
+        job.moved |= blocks > 0;
         self.statistics.home_blocks_written += blocks;
         self.statistics.migrations.blocks += blocks;
         self.statistics.migrations.bytes += bytes;
@@ -703,7 +706,7 @@ impl<P: Payload> Volume<P> {
         if job.incomplete {
             let least = if self.is_move_futile() { ASK_AGAIN } else { Nanoseconds::ZERO };
             self.mover.pauses.move_failed(self.view.now, least);
-            self.fail_slot_waiters_without_hope(job.keep);
+            self.fail_slot_waiters_without_hope(job.keep && job.moved);
         } else {
             self.mover.pauses.forget_failures();
             if let Some(since) = job.all_since {
@@ -723,11 +726,11 @@ impl<P: Payload> Volume<P> {
 
     /// Fails the requests that wait for slots after a move failed to free any slot, because the
     /// requests would wait for ever. If the move has freed other slots, requests wait until the
-    /// commit that makes these slots free, and then ask again. A move that keeps its slots leaves
-    /// clean slots, which the scheme may evict.
-    fn fail_slot_waiters_without_hope(&mut self, keeps: bool) {
+    /// commit that makes these slots free, and then ask again. A move that moved content and keeps
+    /// its slots (`cleaned`) leaves clean slots, which the scheme may evict.
+    fn fail_slot_waiters_without_hope(&mut self, cleaned: bool) {
         let has_clean = || self.view.map.len() > u64::from(self.view.map.dirty_blocks());
-        let may_free = self.view.freeing_slots > 0 || keeps && !self.store.appends() && has_clean();
+        let may_free = self.view.freeing_slots > 0 || cleaned && !self.store.appends() && has_clean();
         if may_free && !self.slots_refuse() {
             return self.requests.waiters.request_work();
         }
@@ -796,6 +799,7 @@ impl<P: Payload> MoveJob<P> {
             committed: false,
             log_is_stable: false,
             incomplete: false,
+            moved: false,
             instant: false,
             all_since: None,
         }
