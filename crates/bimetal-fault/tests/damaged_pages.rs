@@ -8,13 +8,13 @@
 mod seeds;
 mod story;
 
-use bimetal_core::block::Block;
-use bimetal_core::journal::SEGMENT_PAGES;
+use bimetal_core::block::{Block, BlockSize};
 use bimetal_core::journal::record::RECORDS_PER_PAGE;
+use bimetal_core::journal::{MARK_REGION_BLOCKS, SEGMENT_PAGES};
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::schemes;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Nanoseconds, Sectors};
 use bimetal_core::volume::GaveUp;
 use bimetal_fault::damage::{Page, Structure, copies_of, survey};
 use bimetal_fault::payload::{Sector, Tags};
@@ -128,6 +128,36 @@ fn one_bit_of_a_superblock_takes_nothing_back() {
 fn one_bit_of_the_state_of_a_new_volume_costs_nothing() {
     one_bit_of_each("hdd-only", &[], Structure::State, 0);
     one_bit_of_each("smart-response", MAXIMIZED, Structure::State, 0);
+}
+
+/// Both superblocks of a pair have the same marks, each in an area of its own. Regression: if the
+/// area of the newer superblock was damaged, every clean copy was dropped, and nobody was told.
+#[test]
+fn damaged_marks_are_read_from_the_other_area() {
+    const FAR: u64 = MARK_REGION_BLOCKS * 8;
+    let copies_after = |damage: &dyn Fn(&mut Story, &[Page])| {
+        let sizes = (8000, Sectors(2 * FAR));
+        let mut story = Story::with_home(1, "smart-response", &[], sizes, BlockSize::default());
+        (0..20).for_each(|block| drop(story.read(FAR + block * 8, 8)));
+        // Each write changes home in place, under a copy in the cache.
+        for round in 0..400 {
+            story.read(round % 10 * 8, 8);
+            story.write(round % 10 * 8, 8);
+            story.flush();
+        }
+        let table = pages(&mut story, Structure::Table);
+        story.cut_power();
+        damage(&mut story, &table);
+        story.recover();
+        let bad = story.volume().bad_pages().map(|(_, pages)| pages).sum::<u64>();
+        (story.volume().view().map.len(), bad, table.len())
+    };
+    let (copies, bad, count) = copies_after(&|_, _| {});
+    assert_eq!((copies, bad), (20, 0), "the marked region has no copies left");
+    for at in 0..count {
+        let damaged = copies_after(&|story, table| flip_bit(story, &table[at], 0));
+        assert_eq!((damaged.0, damaged.1 <= 1), (20, true), "page {at} of {count}: {damaged:?}");
+    }
 }
 
 /// Regression: an entry of the slot table that failed its check made the whole volume unservable.

@@ -62,10 +62,21 @@ impl Story {
         small: u64,
         block: BlockSize,
     ) -> Self {
+        Self::with_home(seed, scheme, settings, (small, Bytes::from_mib(4).sectors()), block)
+    }
+
+    /// Creates a volume; its drive that is not home has `small` sectors, and its home has `home`.
+    pub fn with_home(
+        seed: u64,
+        scheme: &'static str,
+        settings: &[(&str, &str)],
+        (small, home): (u64, Sectors),
+        block: BlockSize,
+    ) -> Self {
         let info = schemes::find(scheme).unwrap();
         let settings = Settings::new(info.name, info.parameters, settings.iter().copied()).unwrap();
         let ssd_is_home = info.members[0].0 == Role::Ssd;
-        let capacity = |is_home| if is_home { Bytes::from_mib(4).sectors() } else { Sectors(small) };
+        let capacity = |is_home| if is_home { home } else { Sectors(small) };
         let members = vec![
             MemberInfo { role: Role::Ssd, capacity: capacity(ssd_is_home) },
             MemberInfo { role: Role::Hdd, capacity: capacity(!ssd_is_home) },

@@ -30,6 +30,7 @@ use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, tab
 use crate::layout::MemberId;
 use crate::operation::Command;
 use crate::payload::Payload;
+use crate::units::SectorRange;
 use crate::volume::damage::Lost;
 
 /// Pages of one read. With [`READS_MAX`] reads under way at once the pages of these reads are 4 MiB
@@ -437,15 +438,23 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Takes the marks. If the marks are unreadable or do not match the superblock, every region
-    /// counts as marked.
+    /// Takes the marks. If the marks are unreadable or do not match the superblock, the area of the
+    /// pair's other superblock is read, which has equal marks once it is written. If neither area
+    /// matches, every region counts as marked.
     fn takes_marks(&mut self, answer: &Answer<P>) {
         let bytes = answer.payload.as_ref().map(P::to_metadata);
+        let is_first = answer.purpose == 0;
         let cache = self.cache();
+        let turn = cache.superblock().turn();
         match bytes.filter(|bytes| cache.superblock().marks == Some(crc32c::crc32c(bytes))) {
             Some(bytes) => {
-                cache.area_of_marks = Some(bytes.clone());
+                cache.area_of_marks = Some(bytes.clone()).filter(|_| is_first);
                 cache.marks = bytes;
+            }
+            None if is_first => {
+                self.note_bad_page(answer.member, SectorRange::new(answer.range.start.0, PAGE_SECTORS));
+                let other = self.ring().marks_place((turn + 1) % TURNS as u64);
+                self.read(self.member(), other, 1);
             }
             None => cache.all_marked = true,
         }
