@@ -111,8 +111,14 @@ impl Places {
     /// Returns the number of ranges on `member`, and the number of its places.
     pub fn held_by(&self, member: MemberId) -> (u32, u32) {
         let places = self.places_of(member);
-        let held = places.clone().filter(|&place| self.range_at[place as usize] != FREE).count() as u32;
-        (held, places.len() as u32)
+        let (all, free) = (places.len() as u32, self.free.range(places).count() as u32);
+        (all - free, all)
+    }
+
+    /// Returns the ranges on `member`, in order of place.
+    pub(crate) fn ranges_on(&self, member: MemberId) -> impl Iterator<Item = u32> {
+        let places = self.places_of(member);
+        self.range_at[places.start as usize..places.end as usize].iter().copied().filter(|&range| range != FREE)
     }
 
     fn member_index(&self, place: u32) -> usize {

@@ -39,7 +39,7 @@
 //! the HDD's free place, and another range takes its place. A range goes behind the range that
 //! precedes it, if the place there is free. Moves begin when the HDD is idle, one at a time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::bit_set::BitSet;
 use crate::block::Block;
@@ -188,8 +188,10 @@ struct Optimizer {
     ssd: MemberId,
     hdd: MemberId,
     streams: Streams,
-    /// Accesses to each range.
-    counts: Vec<Counts>,
+    /// Number of ranges.
+    ranges: u32,
+    /// Accesses to the ranges that were accessed in this period.
+    counts: BTreeMap<u32, Counts>,
     /// Set once an access was counted in this period of the optimizer.
     counted: bool,
     /// Time at which the optimizer is applied next; `None` if it is not applied again.
@@ -263,7 +265,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         ssd: layout.home[0].member,
         hdd: layout.home[1].member,
         streams: Streams::default(),
-        counts: vec![Counts::default(); places.ranges() as usize],
+        ranges: places.ranges(),
+        counts: BTreeMap::new(),
         counted: false,
         next_run: Some(parameters.period),
         files: None,
@@ -310,12 +313,9 @@ impl Optimizer {
         match &self.files {
             Some(files) if !self.refine || self.strategy.is_static() => self.merits_of_files(files, range_sectors),
             _ => {
-                let merit = |range: u32| {
-                    let counts = self.counts[range as usize];
-                    let wanted = self.is_wanted(counts) && self.may_move(range);
-                    wanted.then_some((range, u64::from(counts.accesses)))
-                };
-                (0..self.counts.len() as u32).filter_map(merit).collect()
+                let accessed = self.counts.iter();
+                let wanted = accessed.filter(|&(&range, &counts)| self.is_wanted(counts) && self.may_move(range));
+                wanted.map(|(&range, counts)| (range, u64::from(counts.accesses))).collect()
             }
         }
     }
@@ -335,7 +335,7 @@ impl Optimizer {
                 _ => (u64::from(counts.accesses) << USE_SHIFT) / files.map.sectors(file).max(1),
             };
             let first = part.start.0 / range_sectors;
-            let end = part.end().0.div_ceil(range_sectors).min(self.counts.len() as u64);
+            let end = part.end().0.div_ceil(range_sectors).min(u64::from(self.ranges));
             for range in (first..end).map(|range| range as u32).filter(|&range| self.may_move(range)) {
                 match merits.last_mut() {
                     Some((last, most)) if *last == range => *most = merit.max(*most),
@@ -366,7 +366,7 @@ impl Optimizer {
                     (counts.add(files.counts[file as usize]), sectors + files.map.sectors(file))
                 })
             }
-            _ => (self.counts[range as usize], range_sectors),
+            _ => (self.counts.get(&range).copied().unwrap_or_default(), range_sectors),
         }
     }
 
@@ -379,36 +379,53 @@ impl Optimizer {
         wanted.retain(|&(range, _)| may_move(self, range));
         wanted.sort_by_key(|&(range, merit)| (std::cmp::Reverse(merit), range));
         let (_, room) = places.held_by(self.ssd);
-        let on_ssd = |&range: &u32| places.member_of(range) == self.ssd;
-        let fixed = (0..places.ranges()).filter(on_ssd).filter(|&range| !may_move(self, range)).count();
+        let fixed = match (&self.files, failed) {
+            (None, None) => 0,
+            _ => places.ranges_on(self.ssd).filter(|&range| !may_move(self, range)).count(),
+        };
         wanted.truncate((room as usize - 1).saturating_sub(fixed));
-        let mut stays = BitSet::new(places.ranges());
-        wanted.iter().for_each(|&(range, _)| {
-            stays.insert(range);
-        });
-        let mut comes = wanted.iter().map(|&(range, _)| range).filter(|range| !on_ssd(range));
-        let leaves =
-            (0..places.ranges()).filter(on_ssd).filter(|&range| !stays.contains(range) && may_move(self, range));
-        let mut leaves: Vec<u32> = leaves.collect();
-        let contiguous = |counts: Counts| if self.strategy == Strategy::Access { counts.contiguous } else { 0 };
-        leaves.sort_by_cached_key(|&range| {
-            let (counts, sectors) = self.counts_of(range, range_sectors);
-            let use_for_size = (u64::from(counts.accesses) << USE_SHIFT) / sectors.max(1);
-            let order = (std::cmp::Reverse(contiguous(counts)), use_for_size, std::cmp::Reverse(sectors));
-            (!self.is_free(range), order, range)
-        });
+        let comes = wanted.iter().map(|&(range, _)| range).filter(|&range| places.member_of(range) != self.ssd);
+        let mut comes = comes.collect::<Vec<u32>>().into_iter();
         self.moves.clear();
         let (held, all) = places.held_by(self.hdd);
         if held == all {
             self.moves.extend(comes.next().map(|come| (come, self.ssd)));
         }
+        let mut leaves = Vec::new();
+        // A large volume has millions of ranges, and most periods exchange none of them.
+        if comes.len() > 0 {
+            let mut stays = BitSet::new(places.ranges());
+            wanted.iter().for_each(|&(range, _)| _ = stays.insert(range));
+            let others = places.ranges_on(self.ssd);
+            let others = others.filter(|&range| !stays.contains(range) && may_move(self, range));
+            leaves = self.first_to_leave(others, comes.len(), range_sectors);
+        }
         for (come, leave) in comes.zip(leaves) {
             self.moves.push_back((leave, self.hdd));
             self.moves.push_back((come, self.ssd));
         }
-        self.counts.fill(Counts::default());
+        self.counts.clear();
         self.files.iter_mut().for_each(|files| files.counts.fill(Counts::default()));
         self.counted = false;
+    }
+
+    /// Returns the `most` ranges that leave the SSD first, in order. The SSD may have many more
+    /// ranges than are exchanged, so only the first are sorted.
+    fn first_to_leave(&self, ranges: impl Iterator<Item = u32>, most: usize, range_sectors: u64) -> Vec<u32> {
+        let contiguous = |counts: Counts| if self.strategy == Strategy::Access { counts.contiguous } else { 0 };
+        let order = |range: u32| {
+            let (counts, sectors) = self.counts_of(range, range_sectors);
+            let use_for_size = (u64::from(counts.accesses) << USE_SHIFT) / sectors.max(1);
+            let order = (std::cmp::Reverse(contiguous(counts)), use_for_size, std::cmp::Reverse(sectors));
+            (!self.is_free(range), order, range)
+        };
+        let mut ordered: Vec<_> = ranges.map(order).collect();
+        if most < ordered.len() {
+            ordered.select_nth_unstable(most);
+            ordered.truncate(most);
+        }
+        ordered.sort_unstable();
+        ordered.into_iter().map(|(_, _, range)| range).collect()
     }
 
     fn move_at(&self, view: &View) -> Option<Nanoseconds> {
@@ -458,7 +475,7 @@ impl Optimizer {
             _ if is_program(&extent.path) => PROGRAM,
             _ => 0,
         });
-        let (movable, free) = map.ranges(self.counts.len() as u32, range_sectors);
+        let (movable, free) = map.ranges(self.ranges, range_sectors);
         let counts = vec![Counts::default(); map.files()];
         self.files = (!map.is_empty()).then_some(Files { map, counts, movable, free });
     }
@@ -483,7 +500,7 @@ impl Scheme for Optimizer {
         for range in places.range_of(access.blocks.first)..=places.range_of(Block(access.blocks.end() - 1)) {
             let all = places.blocks(range);
             let is_whole = access.blocks.first <= all.first && access.blocks.end() >= all.end();
-            self.counts[range as usize].note(continues || is_whole);
+            self.counts.entry(range).or_default().note(continues || is_whole);
         }
         if let Some(Files { map, counts, .. }) = &mut self.files {
             for (file, is_whole) in map.touched(access.sectors) {
