@@ -30,6 +30,7 @@ use bimetal_device::signature;
 
 use crate::find::Scan;
 use crate::labels;
+use crate::memory::{TooLittleMemory, refuse_too_little};
 use crate::registry;
 use crate::startup::{self, StartupError};
 use crate::system::{random, seconds_since_1970};
@@ -85,6 +86,9 @@ pub struct Created {
 /// Reasons for which no volume is created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
+    /// The volume's map does not fit into memory.
+    #[error(transparent)]
+    Memory(#[from] TooLittleMemory),
     /// The name is not allowed.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -361,6 +365,7 @@ fn refuse_ignored(request: &Request) -> Result<(), CreateError> {
 
 fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Result<Layout, CreateError> {
     let layout = (request.scheme.layout)(settings, &LayoutRequest { block: request.block, members, units: &[] })?;
+    refuse_too_little(request.scheme, &layout)?;
     if let Some(reason) = (request.scheme.build)(settings, &layout)?.why_only_simulated() {
         return Err(VolumeError::OnlySimulated(reason).into());
     }

@@ -31,7 +31,8 @@
 //!   document for a volume without a server. [`examine`]: recovery of a volume without a server,
 //!   without changes.
 //!
-//! [`directories`] and [`system`] belong to the operating system: folders, time, randomness.
+//! [`directories`], [`memory`] and [`system`] belong to the operating system: folders, free memory,
+//! time, randomness.
 
 pub mod about;
 pub mod attach;
@@ -45,6 +46,7 @@ mod home_content;
 pub mod label_pages;
 pub mod labels;
 pub mod lost;
+pub mod memory;
 pub mod offline;
 pub mod plan;
 pub mod rating;

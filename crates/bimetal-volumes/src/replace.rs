@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bimetal_core::label::{Label, usable};
 use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId};
-use bimetal_core::scheme::{MemberState, View};
+use bimetal_core::scheme::{MemberState, SchemeInfo, View};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
 use bimetal_core::volume::{self, VolumeError};
@@ -26,6 +26,7 @@ use crate::create::{self, Checked};
 use crate::find::Located;
 use crate::held::{Held, HoldError};
 use crate::labels;
+use crate::memory::{TooLittleMemory, refuse_too_little};
 use crate::plan::Plan;
 use crate::registry;
 use crate::startup::{self, StartupError};
@@ -35,6 +36,9 @@ use crate::verdict::{Drive as Judged, Purpose, Refusal, judge};
 /// Reasons for which a drive cannot be the replacement.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
+    /// The volume's map does not fit into memory.
+    #[error(transparent)]
+    Memory(#[from] TooLittleMemory),
     /// The scheme keeps nothing off home, or is unknown.
     #[error("scheme {0} has no drive off home, so no drive can be replaced")]
     NothingOffHome(String),
@@ -299,13 +303,17 @@ pub fn fit(located: &Located, path: &Path) -> Result<bool, ReplaceError> {
     if after.home != before.home || after.total_blocks() != before.total_blocks() {
         return Err(ReplaceError::OtherAddresses { path: path.to_owned(), was: was.bytes().0 });
     }
+    refuse_too_little(scheme_of(&goal)?, &after)?;
     held.relabel(|label| label.members[number].size = is)?;
     Ok(true)
 }
 
 fn lay_out(label: &Label) -> Result<Layout, ReplaceError> {
-    let scheme = schemes::find(&label.scheme).ok_or_else(|| ReplaceError::NothingOffHome(label.scheme.clone()))?;
-    Ok(Plan::of(label, scheme)?.lay_out().map_err(VolumeError::from)?)
+    Ok(Plan::of(label, scheme_of(label)?)?.lay_out().map_err(VolumeError::from)?)
+}
+
+fn scheme_of(label: &Label) -> Result<&'static SchemeInfo, ReplaceError> {
+    schemes::find(&label.scheme).ok_or_else(|| ReplaceError::NothingOffHome(label.scheme.clone()))
 }
 
 fn judge_it(

@@ -16,7 +16,7 @@ use bimetal_core::label::report::page::Pages;
 use bimetal_core::label::resize::{Span, Step, TooNearError, plan};
 use bimetal_core::label::{Format, Guard, Label, MemberLabel, usable};
 use bimetal_core::layout::{Layout, MemberId, Role};
-use bimetal_core::scheme::SchemeError;
+use bimetal_core::scheme::{SchemeError, SchemeInfo};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
@@ -29,6 +29,7 @@ use crate::find::{Labelled, Located};
 use crate::held::{HoldError, lock};
 use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
+use crate::memory::{TooLittleMemory, refuse_too_little};
 use crate::plan::Plan;
 use crate::registry;
 use crate::report;
@@ -41,6 +42,9 @@ use crate::volume_lock::VolumeLock;
 /// Reasons for which sizes do not change. After an error the content of the volume is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ResizeError {
+    /// The volume's map does not fit into memory.
+    #[error(transparent)]
+    Memory(#[from] TooLittleMemory),
     /// A member is missing.
     #[error(
         "{0} is missing or out of date, and every drive's label must be written: connect it, or run `bimetal attach` \
@@ -192,6 +196,7 @@ fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<R
     goal.members.iter_mut().zip(&spans).for_each(|(member, span)| member.size = span.goal);
     let (before, after) = (lay_out(label)?, lay_out(&goal)?);
     refuse_other_addresses(label, &before, &after)?;
+    refuse_too_little(scheme_of(&goal)?, &after)?;
     let exported =
         [&before, &after].map(|layout: &Layout| Sectors(layout.total_blocks() * layout.block.sectors()).bytes());
     let names = (0..label.members.len()).map(|at| label.member_name(MemberId(at as u16)));
@@ -269,8 +274,11 @@ fn lay_out(label: &Label) -> Result<Layout, ResizeError> {
 }
 
 fn plan_of(label: &Label) -> Result<Plan<'_>, ResizeError> {
-    let scheme = schemes::find(&label.scheme).ok_or_else(|| ResizeError::Scheme(label.scheme.clone()))?;
-    Ok(Plan::of(label, scheme)?)
+    Ok(Plan::of(label, scheme_of(label)?)?)
+}
+
+fn scheme_of(label: &Label) -> Result<&'static SchemeInfo, ResizeError> {
+    schemes::find(&label.scheme).ok_or_else(|| ResizeError::Scheme(label.scheme.clone()))
 }
 
 /// Refuses a change that would move a block.

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
 use bimetal_trace::Request;
-
-use crate::memory::free_bytes;
+use bimetal_volumes::memory::free_bytes;
 
 /// Memory for requests where the system does not tell how much is free.
 const BYTES_DEFAULT: u64 = 1 << 30;

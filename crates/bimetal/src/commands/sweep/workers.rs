@@ -22,10 +22,10 @@ use super::traces::{Loaded, name_of_requests};
 use crate::error::Error;
 use crate::experiment::{assumed, complete};
 use crate::kept::{MEMORY_SHARE, bytes_max};
-use crate::memory::free_bytes;
 use crate::options::replay::choose_replay;
 use crate::options::simulation::choices;
 use crate::progress::Watch;
+use bimetal_volumes::memory::free_bytes;
 
 /// Trace that was read, or the error message of its reader.
 type Read = Arc<Result<Loaded, String>>;
