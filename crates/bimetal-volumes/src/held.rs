@@ -29,7 +29,7 @@ use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::report::{AcceptedLoss, Report};
 use bimetal_core::label::{Format, Guard, Label, Uuid, usable};
 use bimetal_core::layout::MemberId;
-use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors, counted};
 use bimetal_device::drive::Drive;
 use bimetal_device::drive::absent::Absent;
 use bimetal_device::drive::guarded::Guarded;
@@ -215,11 +215,11 @@ impl Held {
     pub fn copies_that_differed(&self) -> Option<String> {
         let first = self.differing.first()?;
         Some(format!(
-            "'{}': the two copies of the home drive's first MiB differed in {} sectors, from sector {first} on, and the \
+            "'{}': the two copies of the home drive's first MiB differed in {}, from sector {first} on, and the \
              first copy was taken. This is normal after a crash amid writes. Otherwise one of the copies is damaged, and \
              nothing tells which: check the file systems on the volume",
             self.label.name,
-            self.differing.len()
+            counted(self.differing.len() as u64, "sector")
         ))
     }
 

@@ -110,12 +110,15 @@ impl Server {
 
     fn report_of(&self, checkup: &Checkup, found: Option<&Scrub>) -> CheckReport {
         let left = found.map_or(0, |found| self.pages_of_scrub(found)[1].values().sum());
+        // A server without a listener was started for this check alone.
+        let of_start = found.is_none() && self.listeners.is_empty();
+        let at_start = if of_start { self.pages_bad_at_start().values().sum() } else { 0 };
         CheckReport {
             metadata: checkup.wrong.clone(),
             blocks_read: found.map(|found| found.blocks_read),
             bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
             bad_blocks: found.map_or(0, |found| found.bad_blocks),
-            bad_metadata_pages: checkup.pages_before + found.map_or(0, |found| self.pages_to_tell(found)),
+            bad_metadata_pages: checkup.pages_before + found.map_or(at_start, |found| self.pages_to_tell(found)),
             bad_metadata_pages_left: left,
             interrupted: found.is_some_and(|found| self.is_interrupted(found)),
             lost: self.lost(),
@@ -202,7 +205,7 @@ fn in_words(report: &CheckReport, is_mirrored: bool) -> String {
             counted(report.lost.accepted_losses, "accepted loss")
         ),
     };
-    let Some(read) = report.blocks_read else { return metadata + &listed };
+    let Some(read) = report.blocks_read else { return metadata + &pages_in_words(report) + &listed };
     let blocks = match report.bad_blocks {
         0 if is_mirrored => format!("{} the same on each drive", counted_are(read, "block")),
         bad if is_mirrored => {
@@ -219,14 +222,16 @@ fn in_words(report: &CheckReport, is_mirrored: bool) -> String {
     } else {
         ""
     };
-    let pages = match (report.bad_metadata_pages, report.bad_metadata_pages_left) {
-        (0, _) => String::new(),
-        (pages, left) => {
-            let were = if pages == 1 { "was" } else { "were" };
-            let left = if left > 0 { format!(", and {left} of them still are") } else { String::new() };
-            let pages = counted(pages, "page");
-            format!("; {pages} of metadata {were} bad{left}: `bimetal status` names the drive, check it")
-        }
-    };
-    format!("{metadata}; {blocks}{pages}{listed}{end}")
+    format!("{metadata}; {blocks}{}{listed}{end}", pages_in_words(report))
+}
+
+fn pages_in_words(report: &CheckReport) -> String {
+    let (pages, left) = (report.bad_metadata_pages, report.bad_metadata_pages_left);
+    if pages == 0 {
+        return String::new();
+    }
+    let were = if pages == 1 { "was" } else { "were" };
+    let left = if left > 0 { format!(", and {left} of them still are") } else { String::new() };
+    let pages = counted(pages, "page");
+    format!("; {pages} of metadata {were} bad{left}: `bimetal status` names the drive, check it")
 }

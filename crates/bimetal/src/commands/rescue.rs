@@ -75,9 +75,12 @@ fn told(report: &Report) -> String {
     let damaged: Vec<&MemberReport> = report.members.iter().filter(|member| member.is_damaged()).collect();
     let mut text = match (damaged.is_empty(), report.dry_run) {
         (true, _) if report.trouble.is_some() => {
-            format!("{name}: every label, header and state is intact; the map of blocks cannot be read\n")
+            format!("{name}: every label, header and state has an intact copy; the map of blocks cannot be read\n")
         }
-        (true, _) => format!("{name}: nothing to rescue: every label, header and state is intact\n"),
+        (true, _) => format!(
+            "{name}: nothing to rescue: every label, header and state has an intact copy; the next start writes a \
+             damaged copy again\n"
+        ),
         (false, true) => format!("{name}: nothing was written (--dry-run)\n"),
         (false, false) => format!("{name}: rescued\n"),
     };
@@ -97,7 +100,7 @@ fn told(report: &Report) -> String {
 fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
     let path = member.path.as_deref().unwrap_or("no drive");
     let label = match member.label {
-        LabelLeft::Whole => "its label is intact",
+        LabelLeft::Whole => "its label has an intact copy",
         LabelLeft::SecondCopy => "its label was overwritten, and the second copy of the label is intact",
         LabelLeft::Nothing => "its label was overwritten in both places",
         LabelLeft::Missing => "missing: its label cannot be looked for",
