@@ -43,6 +43,8 @@ pub struct Survey {
     pub common_step_ns: u64,
     /// Number of reads and writes of whole blocks, by their first sector within a block.
     pub phases: Vec<u64>,
+    /// Sector of the recording at which a block begins.
+    pub grid: u64,
     /// Number of blocks in reads, where each block counts as often as it is read.
     pub read_blocks: u64,
     /// Number of blocks in reads that no earlier request has accessed.
@@ -272,7 +274,7 @@ impl Survey {
                 progress(surveyor.survey.requests);
             }
         }
-        Ok(surveyor.finish())
+        Ok(Self { grid: workload.grid(), ..surveyor.finish() })
     }
 
     /// Returns the tick of the clock that recorded the trace: the largest time, up to a second, of

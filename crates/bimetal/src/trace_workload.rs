@@ -285,6 +285,10 @@ impl Workload for TraceWorkload {
             None => requests,
         })
     }
+
+    fn grid(&self) -> u64 {
+        self.grid.map_or(0, |(_, first)| first)
+    }
 }
 
 /// Passes requests on, and at the end adds up the number of skipped lines.

@@ -140,6 +140,13 @@ impl Workload for Workloads {
         let parts = self.parts.iter().map(Part::open).collect::<Result<Vec<_>, _>>()?;
         Ok(Box::new(Together { ahead: parts.into_iter().map(Ahead::new).collect(), devices: BTreeMap::new() }))
     }
+
+    /// Several traces may be moved by different sectors: then no sector is that of all traces.
+    fn grid(&self) -> u64 {
+        let mut grids = self.parts.iter().map(|part| if let Part::Trace(trace) = part { trace.grid() } else { 0 });
+        let first = grids.next().unwrap_or(0);
+        if grids.all(|grid| grid == first) { first } else { 0 }
+    }
 }
 
 /// A workload with its next request read ahead.

@@ -42,7 +42,10 @@ pub(super) fn of(survey: &Survey, block: BlockSize) -> Option<Finding> {
         share * 100.0
     );
     let remedy = if most >= MISALIGNED_SHARE && phase != 0 {
-        format!("--align {phase}: {:.0} % begin {phase} sectors after the start of a block", most * 100.0)
+        // The addresses may have been moved already: `--align` counts from sector 0 of the trace.
+        let sector = (survey.grid + phase) % block.sectors();
+        let sectors = if phase == 1 { "sector" } else { "sectors" };
+        format!("--align {sector}: {:.0} % begin {phase} {sectors} after the start of a block", most * 100.0)
     } else {
         "no grid of blocks fits most of them".to_owned()
     };
@@ -72,6 +75,20 @@ mod tests {
         );
         let mixed = found([10, 15, 15, 15, 15, 10, 10, 10]).unwrap();
         assert_eq!(mixed.remedy.as_deref(), Some("no grid of blocks fits most of them"));
+    }
+
+    /// Regression: an aligned trace that was played with `--align 1` was told to use `--align 7`, and
+    /// with `--align 7` to use `--align 1`.
+    #[test]
+    fn remedy_counts_from_the_first_sector_of_the_trace() {
+        let remedy = |grid, phase: usize| {
+            let mut phases = vec![0; 8];
+            phases[phase] = 9;
+            of(&Survey { phases, grid, ..Survey::default() }, BlockSize::default()).unwrap().remedy.unwrap()
+        };
+        assert_eq!(remedy(1, 7), "--align 0: 100 % begin 7 sectors after the start of a block");
+        assert_eq!(remedy(9, 6), "--align 7: 100 % begin 6 sectors after the start of a block");
+        assert_eq!(remedy(0, 1), "--align 1: 100 % begin 1 sector after the start of a block");
     }
 
     /// Requests that begin in the middle of blocks of 8 KiB still begin on physical sectors of

@@ -21,6 +21,12 @@ pub trait Workload: Sync {
     /// # Errors
     /// Fails if the workload cannot be opened.
     fn open(&self) -> Result<Requests<'_>, WorkloadError>;
+
+    /// Returns the sector of the recording at which a block of the volume begins: the addresses
+    /// were moved, if the sector is not 0.
+    fn grid(&self) -> u64 {
+        0
+    }
 }
 
 /// Workload of requests in memory, for tests and for small generated workloads.

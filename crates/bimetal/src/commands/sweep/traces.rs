@@ -65,4 +65,8 @@ impl Workload for Loaded {
     fn open(&self) -> Result<Requests<'_>, WorkloadError> {
         self.workload.open()
     }
+
+    fn grid(&self) -> u64 {
+        self.workload.grid()
+    }
 }
