@@ -73,6 +73,9 @@ impl Broken<'_> {
     /// Returns a text with the limit that the option would keep.
     pub(crate) fn relaxed(&self) -> String {
         let Self { budget, value, factor, .. } = self;
+        if value.is_none() {
+            return format!("{budget}: {}", budget.untold());
+        }
         let side = if budget.is_upper() { "over" } else { "below" };
         let times = if factor.is_finite() { format!(" ({} times {side})", short(*factor)) } else { String::new() };
         format!("{budget} to {}{}{times}", budget.show(*value), self.when())

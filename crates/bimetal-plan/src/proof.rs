@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use bimetal_core::units::counted_are;
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
@@ -60,7 +61,7 @@ impl Proof<'_> {
         let Self { evaluator, candidate, budgets, .. } = *self;
         let Some(parts) = Parts::of(evaluator.load) else {
             let confidence = advice::confidence(evaluator, candidate, figures, budgets)?;
-            let too_few = format!("{} requests are too few to be sure", confidence.requests);
+            let too_few = format!("{} too few to be sure", counted_are(confidence.requests, "request"));
             return Ok(if confidence.proven { Ok(confidence) } else { Err(Refuted::without_part(too_few)) });
         };
         if let Some(reason) = refuted_by_life(figures, self.budgets) {

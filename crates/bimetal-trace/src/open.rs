@@ -240,7 +240,7 @@ impl Trace {
 
     fn note_what_is_missing(&mut self) {
         if !self.has_times {
-            self.notes.push("the trace has no times: --replay closed plays its requests in order".to_owned());
+            self.notes.push("the trace has no times: only the order of its requests is known".to_owned());
         }
         if !self.has_operations {
             self.notes.push("the trace has no operations: every request counts as a read".to_owned());
@@ -481,7 +481,8 @@ impl Trace {
             if !self.other_devices.is_empty() {
                 let more = if self.other_devices.len() == OTHERS_MAX { ", …" } else { "" };
                 let others: Vec<String> = self.other_devices.iter().map(u32::to_string).collect();
-                reason.push_str(&format!(", and the trace has the devices {}{more}", others.join(", ")));
+                let devices = if others.len() == 1 { "device" } else { "devices" };
+                reason.push_str(&format!(", and the trace has the {devices} {}{more}", others.join(", ")));
             }
         }
         if let Some(event) = self.event.filter(|_| self.format.events != Events::One) {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use bimetal_core::units::counted;
 use bimetal_sim::results::{Document, TraceSummary};
 
 /// Returns the text above a table, with an empty line after each part: a summary of the trace, the
@@ -33,11 +34,11 @@ fn notes(document: &Document) -> String {
 pub(crate) fn self_check(trace: &TraceSummary) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let mut line = format!(
-        "{}: {} requests ({} reads, {} writes), {:.2} GiB moved, {:.2} GiB touched",
+        "{}: {} ({}, {}), {:.2} GiB moved, {:.2} GiB touched",
         trace.name,
-        trace.requests,
-        trace.reads,
-        trace.writes,
+        counted(trace.requests, "request"),
+        counted(trace.reads, "read"),
+        counted(trace.writes, "write"),
         gib(trace.read_bytes + trace.write_bytes),
         gib(trace.footprint_bytes),
     );

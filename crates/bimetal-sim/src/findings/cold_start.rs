@@ -10,7 +10,13 @@ use crate::survey::Survey;
 const COLD_SHARE: f64 = 0.5;
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
-    of_trace(survey).filter(|_| runs.iter().any(has_cache))
+    let found = of_trace(survey).filter(|_| runs.iter().any(has_cache))?;
+    // The share is of the whole trace: after a warm-up, it tells how long the trace is too short.
+    let transfers = survey.reads + survey.writes;
+    let measured = |run: &Run| run.series.response_time_cdf.all.requests.last().copied();
+    let is_warmed_up = runs.iter().filter_map(measured).any(|requests| requests < transfers);
+    let remedy = if is_warmed_up { Some("a longer trace".to_owned()) } else { found.remedy };
+    Some(Finding { remedy, ..found })
 }
 
 /// Returns the finding about a choice among options, some of which have a cache. Only a run finds
@@ -45,6 +51,13 @@ mod tests {
         let found = of(&survey(150), &cache).unwrap();
         assert!(found.text.starts_with("75 % of the read blocks") && found.share == Some(0.75), "{found:?}");
         assert_eq!(of(&survey(99), &cache), None);
+        // Regression: a comparison with --warmup auto was told to use --warmup auto.
+        let remedy = |measured| {
+            let mut cache = run("smart-response", 1 << 20);
+            cache.series.response_time_cdf.all.requests = vec![1, measured];
+            of(&Survey { reads: 5, writes: 2, ..survey(150) }, &[cache]).unwrap().remedy.unwrap()
+        };
+        assert_eq!([7, 6].map(remedy), ["a longer trace, or --warmup auto", "a longer trace"]);
         assert_eq!(of(&survey(150), &[run("hdd-only", 0), run("combo", 1 << 20)]), None);
         assert_eq!(of(&Survey::default(), &cache), None);
     }

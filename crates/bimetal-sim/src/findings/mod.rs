@@ -79,6 +79,7 @@ fn size(bytes: u64) -> String {
 /// Returns the findings about a trace and the runs over it, on volumes that must hold `capacity`:
 /// first what concerns all runs.
 pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capacity: Bytes) -> Vec<Finding> {
+    let replay = replay_of(survey, replay);
     let of_trace = [no_times::of(survey), misaligned::of(survey, block), cold_start::of(survey, runs)];
     let mut findings: Vec<Finding> = of_trace.into_iter().flatten().collect();
     findings.extend(holds_everything::of(survey, runs, block));
@@ -124,7 +125,7 @@ impl Considered {
 /// Returns the findings about the choice of one option over a trace: those that concern its
 /// figures, and the figures of `considered` options.
 pub fn of_choice(survey: &Survey, run: &Run, considered: Considered, block: BlockSize, replay: Replay) -> Vec<Finding> {
-    let runs = std::slice::from_ref(run);
+    let (runs, replay) = (std::slice::from_ref(run), replay_of(survey, replay));
     let found = [
         no_times::of(survey),
         misaligned::of(survey, block),
@@ -140,6 +141,12 @@ pub fn of_choice(survey: &Survey, run: &Run, considered: Considered, block: Bloc
         saturated::of(runs, replay),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// Returns the replay that findings go by. Requests that all come at one time say nothing about
+/// bursts, queues and timers, like requests that are played one after another.
+fn replay_of(survey: &Survey, replay: Replay) -> Replay {
+    if survey.is_timeless() { Replay::Closed { depth: 1 } } else { replay }
 }
 
 /// Returns the end of the addresses that a trace accesses, over all units laid one after another.

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// The trace to read, or - for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
+    /// The trace to write; its ending names the format: .csv, or else .bin.zst (compressed)
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Format of OUT, which `bimetal formats` marks as written [default: by its ending]

@@ -253,8 +253,8 @@ pub(crate) const COLUMNS: [Column; 17] = [
         group: "HDD",
         title: BUSY,
         unit: "%",
-        meaning: "Share of the time in which the HDD had work. Near 100 %, the HDD does not keep up, and response \
-                  times measure its queue.",
+        meaning: "Share of the time in which the HDD had work. Near 100 %, the HDD may not keep up: response times \
+                  then measure its queue. A write cache keeps a disk busy, too.",
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.devices.hdd.busy_fraction,
