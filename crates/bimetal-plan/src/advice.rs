@@ -4,6 +4,7 @@
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
+use bimetal_core::units::counted_are;
 use bimetal_measure::text::{short, short_years};
 use bimetal_sim::findings::answered_by_faster_device;
 use bimetal_sim::lifetime::Life;
@@ -264,7 +265,7 @@ fn life_in_halves(
     // Lifetimes under growing load are shorter than those of the halves, which do not grow.
     for life in figures.lives.iter_mut().flatten().filter(|_| figures.grown.is_none()) {
         for half in halves.iter().flatten() {
-            life.may_be(half.years.filter(|_| half.member == life.member));
+            life.may_be(half.years.filter(|_| half.member == life.member), half.limited_by);
         }
     }
     let spread = |budget: &&Budget| match budget.metric {
@@ -347,7 +348,10 @@ impl Confidence {
         let Self { requests, windows, .. } = *self;
         self.notes = notes(figures, budgets);
         if windows == 0 {
-            self.notes.push(format!("{requests} requests are too few to estimate the error of the response times"));
+            self.notes.push(format!(
+                "{} too few to estimate the error of the response times",
+                counted_are(requests, "request")
+            ));
         }
         if evaluator.load.survey.is_timeless() && budgets.iter().any(Budget::is_response_time) {
             self.notes.push("the trace has no times, so that no response time is proven".to_owned());

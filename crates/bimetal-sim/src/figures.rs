@@ -12,7 +12,7 @@ use bimetal_measure::share;
 use bimetal_measure::throughput::Throughput;
 use bimetal_measure::volume::{Migration, Moment, Shape, Span, bypass};
 use bimetal_models::DeviceStatistics;
-use bimetal_models::endurance::{Endurance, Lifetime, drive_writes_per_day};
+use bimetal_models::endurance::{Endurance, Lifetime, LimitedBy, drive_writes_per_day};
 use bimetal_models::hdd::Recording;
 use bimetal_models::profile::{Body, Profile};
 use bimetal_models::statistics::FlashStatistics;
@@ -360,6 +360,7 @@ fn flash_figures(
         lifetime_years_warranted: None,
         lifetime_years_cycles: None,
         lifetime_range_years: None,
+        lifetime_shortest_limited_by: None,
         lifetime_unknown: None,
         dwpd: None,
         lifetime_worst_block_years: scale(after.lifetime_worst_block_years).filter(|_| cold),
@@ -412,11 +413,19 @@ impl FlashFigures {
         Some((least.min(years), most.max(years)))
     }
 
+    /// Returns the limit that ends the shortest life that the trace leaves possible.
+    pub fn shortest_limited_by(&self) -> Option<LimitedBy> {
+        let is_of_range =
+            self.possible_years().is_some_and(|(least, _)| self.lifetime_years.is_some_and(|years| least < years));
+        if is_of_range { self.lifetime_shortest_limited_by } else { self.lifetime_limited_by }
+    }
+
     /// Takes over the lifetime in steady state.
     pub fn note_life(&mut self, life: &Life) {
         let Life { warranted_years, cycles_years, range_years, unknown, dwpd, .. } = *life;
         self.note_lifetime(Lifetime { warranted_years, cycles_years });
         (self.lifetime_range_years, self.lifetime_unknown, self.dwpd) = (range_years, unknown, dwpd);
+        self.lifetime_shortest_limited_by = life.shortest_limited_by.filter(|_| range_years.is_some());
     }
 
     fn note_lifetime(&mut self, lifetime: Lifetime) {
@@ -516,12 +525,15 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
     let has_range = left.lifetime_range_years.is_some() || right.lifetime_range_years.is_some();
     let possible = [left.possible_years(), right.possible_years()].into_iter().flatten().filter(|_| has_range);
     let possible = possible.reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)));
+    let least = |flash: &FlashFigures| flash.possible_years().map_or(f64::INFINITY, |(least, _)| least);
+    let first_to_fail = if least(right) < least(&left) { right } else { &left };
     FlashFigures {
         lifetime_years: shorter.lifetime_years,
         lifetime_limited_by: shorter.lifetime_limited_by,
         lifetime_years_warranted: shorter.lifetime_years_warranted,
         lifetime_years_cycles: shorter.lifetime_years_cycles,
         lifetime_range_years: possible,
+        lifetime_shortest_limited_by: possible.and_then(|_| first_to_fail.shortest_limited_by()),
         lifetime_unknown: shorter.lifetime_unknown,
         dwpd: [left.dwpd, right.dwpd].into_iter().flatten().reduce(f64::max),
         pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),

@@ -352,6 +352,8 @@ pub struct FlashFigures {
     pub lifetime_years_cycles: Option<f64>,
     /// Shortest and longest lifetime that the trace leaves possible; null if not computed.
     pub lifetime_range_years: Option<(f64, f64)>,
+    /// Limit that ends the shortest of these lives; null if not computed.
+    pub lifetime_shortest_limited_by: Option<LimitedBy>,
     /// Reason for which the lifetime is unknown; null if it is known.
     pub lifetime_unknown: Option<Unknown>,
     /// Drive writes a day: bytes written a day, as a multiple of the drive's size; of several
@@ -702,7 +704,7 @@ mod tests {
             &run["devices"]["ssd"]["flash"],
             "pages_programmed_host pages_programmed_gc pages_programmed_by_cause write_amplification erases \
              erases_by_cause erase_rate_per_s erase_count lifetime_years lifetime_limited_by lifetime_years_warranted lifetime_years_cycles \
-             lifetime_range_years lifetime_unknown dwpd lifetime_worst_block_years lifetime_unlimited",
+             lifetime_range_years lifetime_shortest_limited_by lifetime_unknown dwpd lifetime_worst_block_years lifetime_unlimited",
         );
         assert_has(&run["devices"]["ssd"]["flash"]["erase_count"], "min mean max stddev");
         assert_has(

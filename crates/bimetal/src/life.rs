@@ -72,7 +72,10 @@ fn of_flash(flash: &FlashFigures, today: f64) -> String {
     }
     if let Some((least, most)) = flash.lifetime_range_years {
         let most = if most.is_finite() { format!("to {}", lifetime(most)) } else { "or more".to_owned() };
-        let _ = write!(text, "; the trace leaves {} {most} possible", lifetime(least));
+        // The limit may differ: the shortest life assumes writes at random, which erase more.
+        let by = flash.shortest_limited_by().filter(|by| *by != limited_by);
+        let by = by.map_or_else(String::new, |by| format!(" (by {})", limit(by)));
+        let _ = write!(text, "; the trace leaves {}{by} {most} possible", lifetime(least));
     }
     if let Some(dwpd) = flash.dwpd {
         let _ = write!(text, "; {} drive writes a day", three_digits(dwpd));
@@ -80,10 +83,10 @@ fn of_flash(flash: &FlashFigures, today: f64) -> String {
     text
 }
 
-/// Returns the lines below a table of runs: the limit that ends each life, and the reasons of
-/// unknown lives.
+/// Returns the lines below a table of runs: the limit that ends each life of the table, and the
+/// reasons of unknown lives. The table has the shortest possible life.
 pub(crate) fn below_table(runs: &[Run]) -> String {
-    let flash = |run: &Run| (run.devices.ssd.flash.lifetime_limited_by, run.devices.ssd.flash.lifetime_unknown);
+    let flash = |run: &Run| (run.devices.ssd.flash.shortest_limited_by(), run.devices.ssd.flash.lifetime_unknown);
     let named = |wanted: &dyn Fn(&Run) -> bool| -> Vec<String> {
         (0..runs.len()).filter(|&at| wanted(&runs[at])).map(|at| label(runs, at)).collect()
     };
@@ -182,6 +185,21 @@ mod tests {
         let run = run(Lifetime::default(), Some(Unknown::NeedsTimes));
         assert!(of_drives(&run, 2026.9).starts_with("life of ssd (p): ? (needs times"), "{}", of_drives(&run, 2026.9));
         assert!(below_table(&[run]).starts_with("? life of griffin: needs times"));
+    }
+
+    /// The table has the shortest possible life. Regression: below the table stood the limit of the
+    /// longer life, which the measured writes give.
+    #[test]
+    fn limit_below_a_table_is_that_of_the_shortest_life() {
+        let mut run = run(Lifetime { warranted_years: Some(3.84), cycles_years: Some(10.8) }, None);
+        let MemberFigures::Ssd(figures) = &mut run.members[0].figures else { panic!("it is an SSD") };
+        figures.flash.lifetime_range_years = Some((1.85, 3.84));
+        figures.flash.lifetime_shortest_limited_by = Some(LimitedBy::Cycles);
+        run.devices.ssd.flash = figures.flash.clone();
+        assert!(of_drives(&run, 2026.9).contains("the trace leaves 1.85 y (by the rated cycles) to 3.84 y possible"));
+        assert_eq!(below_table(std::slice::from_ref(&run)), "life: limited by the rated cycles\n");
+        run.devices.ssd.flash.lifetime_range_years = Some((3.84, 9.0));
+        assert_eq!(below_table(&[run]), "life: limited by the writes that the maker warrants\n");
     }
 
     #[test]

@@ -207,9 +207,10 @@ impl Life {
         self.note_load(last.written_bytes / seconds, size);
         self.erased_per_written = Some(last.erases * flash.0 as f64 / last.written_bytes);
         self.note(of(last));
-        let years = followed.parts.iter().map(|window| of(window).years().unwrap_or(f64::INFINITY));
-        self.range_years =
-            Some(years.fold((f64::INFINITY, 0.0), |(least, most), years| (years.min(least), years.max(most))));
+        self.range_years = Some((f64::INFINITY, 0.0));
+        for lifetime in followed.parts.iter().map(of) {
+            self.may_be(Some(lifetime.years().unwrap_or(f64::INFINITY)), lifetime.limited_by());
+        }
         self.followed = true;
     }
 
@@ -224,8 +225,8 @@ impl Life {
     /// both runs have nearly the same life.
     pub(super) fn note_shorter(&mut self, shorter: &Life) {
         let Some((least, most)) = shorter.range_years.filter(|_| self.followed && shorter.followed) else { return };
-        self.may_be(Some(least));
-        self.may_be(Some(most));
+        self.may_be(Some(least), shorter.shortest_limited_by);
+        self.may_be(Some(most), None);
         let (years, other) = (self.years_or_more(), shorter.years_or_more());
         self.converged &= (years - other).abs() <= SETTLED * years;
     }

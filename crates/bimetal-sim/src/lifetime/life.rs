@@ -29,6 +29,8 @@ pub struct Life {
     /// Shortest and longest lifetime that the trace leaves possible. The longest is infinite (in
     /// JSON null) if nothing was written while the stream was recorded.
     pub range_years: Option<(f64, f64)>,
+    /// Limit that ends the shortest of these lives.
+    pub shortest_limited_by: Option<LimitedBy>,
     /// Bytes erased for each byte written to the drive, at steady state, as far as erases use up
     /// rated cycles: an erase of a block with one bit in each cell counts as a tenth.
     pub erased_per_written: Option<f64>,
@@ -78,6 +80,7 @@ impl Life {
             unknown: Some(unknown),
             unlimited: unknown == Unknown::NothingWritten,
             range_years: None,
+            shortest_limited_by: None,
             erased_per_written: None,
             written_bytes_per_s: None,
             dwpd: None,
@@ -112,9 +115,13 @@ impl Life {
         self.years.unwrap_or(f64::INFINITY)
     }
 
-    /// Widens the range to include a lifetime computed from a part of the trace.
-    pub fn may_be(&mut self, years: Option<f64>) {
+    /// Widens the range to include a lifetime computed from a part of the trace, which `limited_by`
+    /// would end.
+    pub fn may_be(&mut self, years: Option<f64>, limited_by: Option<LimitedBy>) {
         if let (Some((least, most)), Some(years)) = (&mut self.range_years, years) {
+            if years < *least {
+                self.shortest_limited_by = limited_by;
+            }
             (*least, *most) = (least.min(years), most.max(years));
         }
     }

@@ -439,20 +439,22 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten().unwrap_or(0.0);
     let cold = if life.trace_too_short { member.cold_bytes() * seen.rounds } else { 0 };
     // The shortest life assumes the same of every scheme, however the wear was found.
-    let shortest = |high: f64, written: u64| years_with(high.max(random), written.max(cold).max(waiting));
+    let shortest = |high: f64, written: u64| with(high.max(random), written.max(cold).max(waiting));
     if let Some(followed) = member.followed() {
         life.note_followed(&followed, (seen.each, member.bought.bytes()), geometry.physical_bytes(), &endurance);
         if seen.alone {
             life.note_alone();
         }
         let wear = life.erased_per_written.unwrap_or(0.0);
-        life.may_be(Some(shortest(wear, (followed.last.written_bytes * seen.rounds as f64) as u64)));
+        let shortest = shortest(wear, (followed.last.written_bytes * seen.rounds as f64) as u64);
+        life.may_be(shortest.years(), shortest.limited_by());
         return life;
     }
     if written == 0 {
         // The data that may be written back are all that is known.
         life.note(with(random.max(1.0), waiting));
         life.range_years = life.years.map(|shortest| (shortest, f64::INFINITY));
+        life.shortest_limited_by = life.limited_by;
         return life;
     }
     let wear = Wear::of(member, drive, &tape.stream, tape.lasts(seen.span), PLAYED_BYTES, seed);
@@ -461,7 +463,10 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     life.erased_per_written = Some(wear.mean);
     life.note(with(wear.mean, written));
     let diverted = if member.is_home { 0.0 } else { seen.diverted };
-    life.range_years = Some((shortest(wear.high, written), years_with(wear.low, written) / (1.0 - diverted)));
+    let shortest = shortest(wear.high, written);
+    life.shortest_limited_by = shortest.limited_by();
+    let longest = years_with(wear.low, written) / (1.0 - diverted);
+    life.range_years = Some((shortest.years().unwrap_or(f64::INFINITY), longest));
     life
 }
 
