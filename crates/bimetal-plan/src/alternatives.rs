@@ -7,11 +7,12 @@
 //! run. For this choice, the search runs the cheapest options above the best option's price, too
 //! ([`crate::search`]).
 
+use bimetal_core::layout::Role;
 use bimetal_core::units::significant;
 use bimetal_measure::text::price;
 
 use crate::Planned;
-use crate::answer::{sentence, verdict};
+use crate::answer::{disk_of, sentence, verdict};
 use crate::budget::Budget;
 use crate::power_cut::CONDITION;
 use crate::search::Tried;
@@ -74,14 +75,23 @@ impl Planned {
             let is_both = owned.is_some_and(|owned| owned.candidate.index == next.candidate.index);
             let gains = [Some(money), Some(self.gain(best, next)), own(next).filter(|_| is_both)];
             let gains: Vec<String> = gains.into_iter().flatten().collect();
-            lines.push(format!("{}: {}", gains.join(", "), with_condition(next, &self.latency)));
+            lines.push(format!("{}: {}", gains.join(", "), self.described(next, best)));
         }
         let owned = owned.filter(|owned| next.is_none_or(|next| owned.candidate.index != next.candidate.index));
-        let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, with_condition(owned, &self.latency))));
+        let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, self.described(owned, best))));
         let hybrid = self.answer.closest_hybrid.as_ref();
         let hybrid = hybrid
             .map(|hybrid| format!("the closest of the cheapest hybrids: {}: {}", hybrid.option.name, hybrid.advice()));
         lines.into_iter().chain(owned).chain(hybrid).collect()
+    }
+
+    /// Returns an option as a sentence. A disk beside an SSD is named if it is not the disk of
+    /// `best`.
+    fn described(&self, tried: &Tried, best: &Tried) -> String {
+        let [disk, of_best] = [tried, best].map(|tried| tried.candidate.drive(Role::Hdd));
+        let differs = tried.candidate.drive(Role::Ssd).is_some() && of_best.is_some() && disk != of_best;
+        let disk = disk.filter(|_| differs).map(|disk| format!("; with {}", disk_of(disk)));
+        with_condition(tried, &self.latency) + &disk.unwrap_or_default()
     }
 
     /// Returns the factor by which `next` is faster than `best`, or that it lasts longer.

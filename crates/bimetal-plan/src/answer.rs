@@ -416,11 +416,7 @@ fn without_verdict(tried: &Tried, budget: &Budget) -> String {
     };
     let mut parts: Vec<String> = [Role::Ssd, Role::Log].into_iter().filter_map(flash).collect();
     if parts.is_empty() {
-        let disk = |offer: &Offer| {
-            format!("{}{} disk ({})", count(offer.drives), decimal(offer.each().0), without_size(&offer.model))
-        };
-        let disk = candidate.drives.first().map(|(_, offer)| disk(offer));
-        parts.extend(disk);
+        parts.extend(candidate.drives.first().map(|(_, offer)| disk_of(offer)));
     }
     parts.push(candidate.scheme.name.to_owned());
     parts.extend(candidate.settings.iter().map(|(key, value)| format!("{key}={value}")));
@@ -439,6 +435,11 @@ fn without_verdict(tried: &Tried, budget: &Budget) -> String {
     }
     parts.push(price(candidate.cost_usd));
     parts.join(", ")
+}
+
+/// Returns a disk in words: `2 × 4 TB disk (MODEL)`.
+pub(crate) fn disk_of(offer: &Offer) -> String {
+    format!("{}{} disk ({})", count(offer.drives), decimal(offer.each().0), without_size(&offer.model))
 }
 
 /// Returns the verdict on the budgets of an option; `None` if it was not proved.

@@ -315,6 +315,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let hybrid = search.closest_hybrid(&mut tried)?;
     let steps = Steps::of(progress, Stage::Confidence, 3);
     if !question.exhaustive {
+        search.same_price(&mut tried)?;
         search.next_price(&mut tried)?;
         search.dearer(&mut tried)?;
         search.look_at_flash_of_all(&mut tried)?;

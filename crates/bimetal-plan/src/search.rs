@@ -15,7 +15,7 @@
 //! then the option that is earlier in the grid.
 //!
 //! The cheapest options above the winner's price are run, too, because a little more money may buy
-//! much more speed.
+//! much more speed. Slower options of the winner's price are judged, because they may last longer.
 //!
 //! Runs of a batch run side by side, one for each core. The results of a batch steer the next
 //! batch, so the answer does not depend on the number of cores.
@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bimetal_core::layout::Role;
+use bimetal_core::units::counted_are;
 use bimetal_measure::text::{price, short};
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
@@ -52,14 +53,19 @@ pub(crate) const BATCH: usize = 16;
 /// with all options of one price.
 const RIVALS_MAX: usize = 12;
 
-/// Largest number of options of the next price that are run.
-const NEXT_PRICE_MAX: usize = 8;
+/// Largest number of options of the winner's price, and of the next price, that are run for
+/// alternatives to the winner.
+const ALTERNATIVES_MAX: usize = 8;
 
 /// Largest number of options of one scheme of which it is found out whether they can be built.
 pub(crate) const BUILT_MAX: usize = 1000;
 
 /// Reason for options that lose to a faster option of the same price.
 const SLOWER: &str = "slower than another option of the same price that keeps all budgets";
+
+/// Beginning of the reason for options whose runs were stopped because they lose to a faster option
+/// of the same price.
+const TOO_SLOW: &str = "slower than other options of the same price: not";
 
 /// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
@@ -123,6 +129,11 @@ impl Tried {
         if self.is_pending() {
             self.reasons.push(SLOWER.to_owned());
         }
+    }
+
+    /// Returns true if the option was left out only because another option of its price is faster.
+    fn is_slower(&self) -> bool {
+        matches!(self.reasons.as_slice(), [reason] if reason == SLOWER || reason.starts_with(TOO_SLOW))
     }
 
     /// Returns true if the option may still keep every budget.
@@ -303,8 +314,29 @@ impl Search<'_> {
         Place { first: self.first_response_time(tried), mean, index: tried.candidate.index }
     }
 
+    /// Judges slower options of the winner's price, up to `ALTERNATIVES_MAX` of them, each scheme
+    /// with its defaults. Regression: an option with a longer life was offered for more money, and
+    /// the same option cost as much as the winner with a cheaper disk.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub fn same_price(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
+        let Some(cost_usd) = self.best(tried).map(|best| best.candidate.cost_usd) else { return Ok(()) };
+        let of_price = |tried: &&mut Tried| tried.candidate.cost_usd == cost_usd && tried.candidate.variant == 0;
+        let slower = tried.iter_mut().filter(of_price).filter(|tried| tried.is_slower());
+        let slower: Vec<&mut Tried> = slower.take(ALTERNATIVES_MAX).collect();
+        slower.into_par_iter().with_max_len(1).try_for_each(|tried| {
+            if tried.figures().is_none() {
+                *tried = self.try_one(tried.candidate.clone(), &[], false)?;
+            } else {
+                tried.reasons.clear();
+            }
+            self.judge(tried)
+        })
+    }
+
     /// Runs the cheapest options with an SSD that cost more than the winner: up to
-    /// `NEXT_PRICE_MAX` options of one price, each scheme with its defaults. The results show a
+    /// `ALTERNATIVES_MAX` options of one price, each scheme with its defaults. The results show a
     /// faster option for a little more money, under whatever scheme.
     ///
     /// # Errors
@@ -334,7 +366,7 @@ impl Search<'_> {
         let Some(first) = dearer.next() else { return Ok(()) };
         let cost_usd = first.candidate.cost_usd;
         let others = dearer.take_while(|tried| tried.candidate.cost_usd == cost_usd).filter(|tried| can_win(tried));
-        let mut group: Vec<&mut Tried> = std::iter::once(first).chain(others).take(NEXT_PRICE_MAX).collect();
+        let mut group: Vec<&mut Tried> = std::iter::once(first).chain(others).take(ALTERNATIVES_MAX).collect();
         self.fastest_of(&mut group).map(|_| ())
     }
 
@@ -482,7 +514,7 @@ impl Search<'_> {
             Outcome::Stopped { finished, broken } => {
                 let all = self.evaluator.load.requests.len();
                 let rival = rivals.iter().any(|rival| rival.text == *broken);
-                let what = if rival { "slower than other options of the same price: not" } else { "breaks" };
+                let what = if rival { TOO_SLOW } else { "breaks" };
                 vec![format!("{what} {broken}, which was certain after {finished} of {all} requests")]
             }
             Outcome::Done(figures) => {
@@ -524,10 +556,9 @@ impl Search<'_> {
         self.count(confidence.windows + 2);
         figures.go_by_short_ends(&confidence, self.budgets);
         let broken = self.budgets.iter().filter_map(|budget| figures.breaks(budget));
-        let requests = confidence.requests;
+        let requests = counted_are(confidence.requests, "request");
         let lacking = confidence.lacks(figures, self.budgets);
-        let lacking =
-            lacking.into_iter().map(|budget| format!("{requests} requests are too few to be sure of {budget}"));
+        let lacking = lacking.into_iter().map(|budget| format!("{requests} too few to be sure of {budget}"));
         let mut reasons: Vec<String> =
             broken.map(|reason| format!("at the short end {reason}")).chain(lacking).collect();
         if reasons.is_empty() && !confidence.proven {

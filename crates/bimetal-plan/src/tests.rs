@@ -488,3 +488,27 @@ fn cheapest_hybrids_above_the_best_price_are_run() {
     let ran = planned.tried.iter().filter(|tried| tried.candidate.cost_usd == 140.0 && tried.candidate.variant == 0);
     assert!(ran.clone().count() > 1 && ran.clone().all(|tried| tried.outcome.is_some()), "both schemes were run");
 }
+
+/// Under hddboost, the writes go to the disk first, and the SSD wears more slowly than before a
+/// disk that writes everything to the SSD. Regression: the search ended with the fastest option of
+/// a price, and the longer life was offered for more money, with a dearer disk.
+#[test]
+fn slower_option_of_the_same_price_is_named_for_its_life() {
+    let spec = WorkloadSpec {
+        read_fraction: 0.2,
+        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(5)),
+        ..WorkloadSpec::new(4000, Bytes::from_mib(200))
+    };
+    let requests: Vec<Request> = Generator::new(&[spec], 1).unwrap().collect();
+    let shop =
+        SHOP.replace("sizes = [\"1TB\"]\nprices_usd = [50]", "sizes = [\"1TB\", \"2TB\"]\nprices_usd = [50, 55]");
+    let asked = Question {
+        catalogue: Catalogue::parse(&shop, "shop").unwrap(),
+        ..question(&requests, &["smart-response", "hddboost"], &["p99<10s"])
+    };
+    let planned = plan(&asked, &Nobody).unwrap();
+    assert_eq!(planned.answer.best.as_ref().map(|best| best.scheme.as_str()), Some("smart-response"));
+    let lines = planned.alternatives();
+    assert!(lines[0].starts_with("for the same price, with a longer life"), "{lines:?}");
+    assert!(lines[0].contains("hddboost") && !lines[0].contains("; with 1 TB disk"), "{lines:?}");
+}
