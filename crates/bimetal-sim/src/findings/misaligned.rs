@@ -77,8 +77,8 @@ mod tests {
         assert_eq!(mixed.remedy.as_deref(), Some("no grid of blocks fits most of them"));
     }
 
-    /// Regression: an aligned trace that was played with `--align 1` was told to use `--align 7`, and
-    /// with `--align 7` to use `--align 1`.
+    /// Regression: an aligned trace that was played with `--align 1` was told to use `--align 7`,
+    /// and with `--align 7` to use `--align 1`.
     #[test]
     fn remedy_counts_from_the_first_sector_of_the_trace() {
         let remedy = |grid, phase: usize| {

@@ -9,7 +9,8 @@ impl Finding {
     pub fn whole_seconds(spread: Option<Within>) -> Self {
         let (text, remedy) = match spread {
             Some(Within::Equal) => (
-                "The trace's times are whole seconds; the requests of each second were spread over it.",
+                "The trace's times are whole seconds; the requests of each second were spread over it. Bursts within a \
+                 second are not known, and would lengthen waits.",
                 "--times as-is plays them at once, --times poisson at random times of their second",
             ),
             Some(Within::Random(_)) => (
