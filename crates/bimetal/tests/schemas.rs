@@ -160,7 +160,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("plan", "plan SQLITE --limit 3000 --latency p99<20ms"),
     ("plan", "plan SQLITE --limit 3000 --latency p99<20ms --capacity 8TB"),
     // A disk keeps this budget with think times only.
-    ("plan", "plan SQLITE --limit 3000 --latency p99<7ms --capacity 8TB --catalog wd-blue-sn5000,wd-red-plus"),
+    ("plan", "plan SQLITE --limit 3000 --latency p99<8ms --capacity 8TB --catalog wd-blue-sn5000,wd-red-plus"),
     ("plan", "plan SQLITE --limit 3000 --max-cost 10"),
     ("profiles", "profiles"),
     ("reproduce", "reproduce combo"),
