@@ -47,6 +47,9 @@ const GAP_BLOCKS_MAX: u32 = 32;
 /// Largest number of blocks in one operation of a move. 512 KiB of 4 KiB blocks bound the time for
 /// which a request waits behind the operation.
 const OPERATION_BLOCKS: u64 = 128;
+/// Number of incomplete moves in a row from which on a move that moved nothing leaves no hope for
+/// requests that wait for slots.
+const EMPTY_MOVES: u32 = 2;
 /// Number of times that an unreadable block is read again before content only in its slot counts as
 /// lost.
 const READ_TRIES: u8 = 5;
@@ -706,7 +709,9 @@ impl<P: Payload> Volume<P> {
         if job.incomplete {
             let least = if self.is_move_futile() { ASK_AGAIN } else { Nanoseconds::ZERO };
             self.mover.pauses.move_failed(self.view.now, least);
-            self.fail_slot_waiters_without_hope(job.keep && job.moved);
+            // One empty move may have been of other slots than the requests need.
+            let cleans = job.moved || self.mover.pauses.failures() < EMPTY_MOVES;
+            self.fail_slot_waiters_without_hope(job.keep && cleans);
         } else {
             self.mover.pauses.forget_failures();
             if let Some(since) = job.all_since {
@@ -726,8 +731,8 @@ impl<P: Payload> Volume<P> {
 
     /// Fails the requests that wait for slots after a move failed to free any slot, because the
     /// requests would wait for ever. If the move has freed other slots, requests wait until the
-    /// commit that makes these slots free, and then ask again. A move that moved content and keeps
-    /// its slots (`cleaned`) leaves clean slots, which the scheme may evict.
+    /// commit that makes these slots free, and then ask again. A move that keeps its slots may leave
+    /// clean slots (`cleaned`), which the scheme may evict.
     fn fail_slot_waiters_without_hope(&mut self, cleaned: bool) {
         let has_clean = || self.view.map.len() > u64::from(self.view.map.dirty_blocks());
         let may_free = self.view.freeing_slots > 0 || cleaned && !self.store.appends() && has_clean();
