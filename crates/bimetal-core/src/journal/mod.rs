@@ -17,8 +17,8 @@
 //!
 //! Ring, slot table, index, superblocks and states are written twice, on two stretches of the
 //! drive. The head of a segment has a foot. Because all this metadata has two copies, one damaged
-//! page loses nothing. Only marks are written once: if they cannot be read, clean copies are
-//! dropped.
+//! page loses nothing. Both superblocks of a pair have equal marks, each in an area of its own. If
+//! neither area can be read, clean copies are dropped.
 
 pub mod format;
 pub mod page;

@@ -121,8 +121,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// Largest number of ranges: their tables then take about 4 GiB. With the default range, drives
-/// have 128 TiB together.
+/// Largest number of ranges: the table of their places then takes about 1 GiB. With the default
+/// range, drives have 128 TiB together.
 const RANGES_MAX: u64 = 1 << 27;
 /// File name extensions of programs, from table 1 of the paper, and those that Linux uses.
 const EXECUTABLE: &[&str] = &["exe", "dll", "sys", "msi", "cab", "drv", "jar", "so", "ko", "elf", "bin", "a", "o"];
