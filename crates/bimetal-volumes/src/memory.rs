@@ -3,21 +3,23 @@
 use std::fs;
 use std::path::Path;
 
-use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Layout;
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::units::Bytes;
 use rustix::process::{Resource, getrlimit};
 
+/// Number of slots, each with a few bits for its use, that take a byte.
+const SLOTS_PER_BYTE: u64 = 2;
+
 /// The map of a volume does not fit into the machine's memory.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the drive off home would have {blocks} blocks of {block}, and their map takes up to {needed} of memory: {free} \
-     are free; expected a smaller drive, or a volume with larger blocks (`bimetal create --block`)"
+    "the drive off home would have {slots} slots of {block}, and their map takes up to {needed} of memory: {free} are \
+     free; expected a smaller drive, or a volume with larger blocks (`bimetal create --block`)"
 )]
 pub struct TooLittleMemory {
-    /// Number of blocks off home.
-    blocks: u64,
+    /// Number of slots.
+    slots: u64,
     /// Size of a block.
     block: Bytes,
     /// Memory of the map.
@@ -33,17 +35,19 @@ pub struct TooLittleMemory {
 /// # Errors
 /// Fails if the map does not fit.
 pub fn refuse_too_little(scheme: &SchemeInfo, layout: &Layout) -> Result<(), TooLittleMemory> {
-    let blocks = layout.slots.as_ref().map_or(0, |slots| u64::from(slots.count));
-    free_bytes().map_or(Ok(()), |free| refuse_more_than(free, scheme, blocks, layout.block))
+    free_bytes().map_or(Ok(()), |free| refuse_more_than(free, scheme, layout))
 }
 
-fn refuse_more_than(free: u64, scheme: &SchemeInfo, blocks: u64, block: BlockSize) -> Result<(), TooLittleMemory> {
-    let needed = (blocks as f64 * scheme.memory_bytes_per_block) as u64;
+fn refuse_more_than(free: u64, scheme: &SchemeInfo, layout: &Layout) -> Result<(), TooLittleMemory> {
+    let Some(slots) = layout.slots.as_ref().map(|slots| u64::from(slots.count)) else { return Ok(()) };
+    // A log may have far more slots than the volume has blocks.
+    let of_blocks = slots.min(layout.total_blocks()) as f64 * scheme.memory_bytes_per_block;
+    let needed = of_blocks as u64 + slots / SLOTS_PER_BYTE;
     if needed <= free {
         return Ok(());
     }
-    let [needed, free] = [needed, free].map(|bytes| Bytes(bytes).rounded_down());
-    Err(TooLittleMemory { blocks, block: block.bytes(), needed, free })
+    let (needed, free) = (Bytes(needed).rounded_up(), Bytes(free).rounded_down());
+    Err(TooLittleMemory { slots, block: layout.block.bytes(), needed, free })
 }
 
 /// Returns the memory that this process can take, if the system tells. This memory is the free
@@ -95,6 +99,9 @@ fn pages_of_files(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bimetal_core::block::BlockSize;
+    use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
+    use bimetal_core::settings::Settings;
 
     #[test]
     fn free_memory_is_that_of_the_tightest_group() {
@@ -119,14 +126,34 @@ mod tests {
         fs::remove_dir_all(&root).expect("removed");
     }
 
+    fn layout(scheme: &SchemeInfo, sizes: [Bytes; 2]) -> Layout {
+        let member = |role, size: Bytes| MemberInfo { role, capacity: size.sectors() };
+        let members = [member(Role::Ssd, sizes[0]), member(Role::Hdd, sizes[1])];
+        let settings = Settings::new(scheme.name, scheme.parameters, std::iter::empty()).expect("the defaults");
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        (scheme.layout)(&settings, &request).expect("a layout")
+    }
+
     #[test]
     fn map_that_does_not_fit_into_memory_is_refused() {
         let scheme = bimetal_core::schemes::find("smart-response").expect("a scheme");
-        let (blocks, block) = (1 << 29, BlockSize::default());
-        let needed = (scheme.memory_bytes_per_block * blocks as f64) as u64;
-        assert!(refuse_more_than(needed, scheme, blocks, block).is_ok());
-        let error = refuse_more_than(needed - 1, scheme, blocks, block).expect_err("one byte is missing").to_string();
-        assert!(error.starts_with("the drive off home would have 536870912 blocks of 4KiB, and their map"), "{error}");
+        let layout = layout(scheme, [Bytes::from_gib(1024), Bytes::from_gib(4096)]);
+        assert!(refuse_more_than(8 << 30, scheme, &layout).is_ok());
+        let error = refuse_more_than(6 << 30, scheme, &layout).expect_err("6 GiB are too little").to_string();
+        assert!(
+            error.contains("slots of 4KiB, and their map takes up to 7.") && error.contains(" 6 GiB are"),
+            "{error}"
+        );
+    }
+
+    /// Regression: a log of 7 TB before an SSD of 20 GB counted as a map of all slots, and was
+    /// refused.
+    #[test]
+    fn log_takes_memory_for_the_blocks_of_the_volume() {
+        let scheme = bimetal_core::schemes::find("griffin").expect("a scheme");
+        let layout = layout(scheme, [Bytes::from_gib(20), Bytes::from_gib(7000)]);
+        assert!(layout.slots.as_ref().is_some_and(|slots| slots.count > 1 << 30));
+        assert!(refuse_more_than(2 << 30, scheme, &layout).is_ok());
     }
 
     #[test]

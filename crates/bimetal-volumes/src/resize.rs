@@ -196,7 +196,10 @@ fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<R
     goal.members.iter_mut().zip(&spans).for_each(|(member, span)| member.size = span.goal);
     let (before, after) = (lay_out(label)?, lay_out(&goal)?);
     refuse_other_addresses(label, &before, &after)?;
-    refuse_too_little(scheme_of(&goal)?, &after)?;
+    let slots = |layout: &Layout| layout.slots.as_ref().map_or(0, |slots| slots.count);
+    if slots(&after) > slots(&before) && !located.assembly.resizing {
+        refuse_too_little(scheme_of(&goal)?, &after)?;
+    }
     let exported =
         [&before, &after].map(|layout: &Layout| Sectors(layout.total_blocks() * layout.block.sectors()).bytes());
     let names = (0..label.members.len()).map(|at| label.member_name(MemberId(at as u16)));
