@@ -132,7 +132,8 @@ pub struct CheckReport {
     pub bad: Vec<BadBlock>,
     /// Number of bad blocks.
     pub bad_blocks: u64,
-    /// Number of pages of metadata that the scrub found bad.
+    /// Number of pages of metadata that the scrub found bad; without `--scrub`, that the start of a
+    /// stopped volume for the check found bad.
     #[serde(default)]
     pub bad_metadata_pages: u64,
     /// Number of these pages that the volume did not write again: the drive refuses the write, or

@@ -9,6 +9,7 @@ use bimetal_volumes::status::Progress;
 
 use super::Server;
 use super::control::Watch;
+use super::ledger::bad_pages;
 use crate::control::message::{BadBlock, CheckReport, Done, Reply};
 
 /// Number of slots that are checked between other events: some milliseconds.
@@ -229,6 +230,9 @@ fn pages_in_words(report: &CheckReport) -> String {
     let (pages, left) = (report.bad_metadata_pages, report.bad_metadata_pages_left);
     if pages == 0 {
         return String::new();
+    }
+    if report.blocks_read.is_none() {
+        return format!("; {}", bad_pages(pages));
     }
     let were = if pages == 1 { "was" } else { "were" };
     let left = if left > 0 { format!(", and {left} of them still are") } else { String::new() };

@@ -334,7 +334,7 @@ impl Server {
 }
 
 /// Describes bad pages of metadata on a drive, as the part of a sentence after the drive.
-fn bad_pages(pages: u64) -> String {
+pub(super) fn bad_pages(pages: u64) -> String {
     let were = if pages == 1 { "was" } else { "were" };
     let pages = counted(pages, "page");
     format!("{pages} of metadata {were} bad at the start: normal after a power cut, otherwise check the drive")

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         print(&text)?;
     }
     let bad = report.bad_blocks > 0
-        || report.bad_metadata_pages > 0
+        || (report.bad_metadata_pages > 0 && report.blocks_read.is_some())
         || report.interrupted
         || !report.metadata.is_empty()
         || !report.lost.is_empty();
