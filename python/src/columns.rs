@@ -196,4 +196,8 @@ impl Workload for Watched {
             Ok(columns.get(at))
         })))
     }
+
+    fn grid(&self) -> u64 {
+        0
+    }
 }

@@ -643,6 +643,10 @@ impl Workload for Compacted<'_> {
     fn open(&self) -> Result<Requests<'_>, WorkloadError> {
         self.experiment.requests(self.survey)
     }
+
+    fn grid(&self) -> u64 {
+        self.experiment.workload.grid()
+    }
 }
 
 /// Returns the survey in the form of the document.

@@ -33,6 +33,10 @@ impl Workload for Recorded {
             OpenOptions { format: Some(&formats::tracefs::INFO), event: Some(self.event), ..OpenOptions::default() };
         Ok(Box::new(Trace::open(path, &options)?.map(|request| request.map_err(WorkloadError::from))))
     }
+
+    fn grid(&self) -> u64 {
+        0
+    }
 }
 
 fn run(name: &'static str, event: Event, scheme: &str, settings: &[(&str, &str)], merge: bool) -> Run {

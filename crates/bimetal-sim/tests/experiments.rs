@@ -34,6 +34,10 @@ impl Workload for File {
         let trace = Trace::open(&self.0, &OpenOptions::default())?;
         Ok(Box::new(trace.map(|request| request.map_err(WorkloadError::from))))
     }
+
+    fn grid(&self) -> u64 {
+        0
+    }
 }
 
 /// Returns a trace of `../shared`; `None` if the trace does not exist.

@@ -205,7 +205,11 @@ fn what_content_cannot_tell_is_assumed_aloud() {
     let pages = open("5 1 0 0\n6 2 0 1\n", &OpenOptions::default()).unwrap();
     assert!(!pages.has_times() && !pages.has_operations());
     let notes = pages.notes().join("\n");
-    assert!(notes.contains("only the order of its requests is known") && notes.contains("counts as a read") && notes.contains("4 KiB"));
+    assert!(
+        notes.contains("only the order of its requests is known")
+            && notes.contains("counts as a read")
+            && notes.contains("4 KiB")
+    );
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn one_device_of_several_is_read_alone() {
     let options = OpenOptions { device: Some(99), ..OpenOptions::default() };
     let mut trace = Trace::open(folder.join("financial1-first10k.ascii.xz"), &options).unwrap();
     let error = trace.next().unwrap().unwrap_err().to_string();
-    let devices = "only requests of device 99 were wanted (--device), and the trace has the device";
+    let devices = "only requests of device 99 were wanted (--device), and the trace has the devices ";
     assert!(error.contains(devices), "{error}");
     assert!(trace.next().is_none());
 }

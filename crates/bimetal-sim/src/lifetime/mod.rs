@@ -591,6 +591,10 @@ mod tests {
                 self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 self.0.open()
             }
+
+            fn grid(&self) -> u64 {
+                self.0.grid()
+            }
         }
         let write = random_writes(2, Nanoseconds::from_millis(1), Bytes(4096));
         let settings = vec![("timeout".to_owned(), "1s".to_owned())];

@@ -24,14 +24,16 @@ pub trait Workload: Sync {
 
     /// Returns the sector of the recording at which a block of the volume begins: the addresses
     /// were moved, if the sector is not 0.
-    fn grid(&self) -> u64 {
-        0
-    }
+    fn grid(&self) -> u64;
 }
 
 /// Workload of requests in memory, for tests and for small generated workloads.
 impl Workload for Vec<Request> {
     fn open(&self) -> Result<Requests<'_>, WorkloadError> {
         Ok(Box::new(self.iter().copied().map(Ok)))
+    }
+
+    fn grid(&self) -> u64 {
+        0
     }
 }

@@ -80,6 +80,10 @@ impl Workload for Placed<'_> {
         };
         Ok(Box::new(self.workload.open()?.filter_map(place)))
     }
+
+    fn grid(&self) -> u64 {
+        self.workload.grid()
+    }
 }
 
 #[cfg(test)]

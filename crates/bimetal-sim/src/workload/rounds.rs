@@ -77,6 +77,10 @@ impl Workload for Rounds<'_> {
         };
         Ok(Box::new(first.chain((1..self.rounds).flat_map(round))))
     }
+
+    fn grid(&self) -> u64 {
+        self.workload.grid()
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +145,10 @@ mod tests {
                     0 | 1 => Ok(Box::new(at(&[1]).into_iter().map(Ok))),
                     _ => Err("the trace is gone".into()),
                 }
+            }
+
+            fn grid(&self) -> u64 {
+                0
             }
         }
         let workload = OpensOnce(0.into());

@@ -59,6 +59,10 @@ impl Workload for Relocated<'_> {
         };
         Ok(Box::new(self.workload.open()?.flat_map(relocate)))
     }
+
+    fn grid(&self) -> u64 {
+        self.workload.grid()
+    }
 }
 
 #[cfg(test)]
