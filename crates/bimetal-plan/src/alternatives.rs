@@ -17,6 +17,9 @@ use crate::budget::Budget;
 use crate::power_cut::CONDITION;
 use crate::search::Tried;
 
+/// Text for an option that lasts longer.
+const LONGER: &str = "with a longer life";
+
 /// Relative gain in speed or life below which nobody pays more.
 pub const GAIN: f64 = 0.2;
 
@@ -68,16 +71,25 @@ impl Planned {
             let (usd, instead) = (price(usd_per_year(other)?), price(usd_per_year(best)?));
             Some(format!("cheaper to own, {usd} a year instead of {instead}"))
         };
-        let mut lines = Vec::new();
+        let is_owned = |other: &Tried| owned.is_some_and(|owned| owned.candidate.index == other.candidate.index);
+        let line = |money: String, gain: String, other: &Tried| {
+            let gains = [Some(money), Some(gain), own(other).filter(|_| is_owned(other))];
+            let gains: Vec<String> = gains.into_iter().flatten().collect();
+            format!("{}: {}", gains.join(", "), self.described(other, best))
+        };
+        let same = same_price(&self.tried[..self.kept]);
+        let mut lines: Vec<String> = Vec::new();
+        lines.extend(same.map(|same| line("for the same price".to_owned(), LONGER.to_owned(), same)));
         if let Some(next) = next {
             let more = next.candidate.cost_usd - best.candidate.cost_usd;
             let money = if more > 0.0 { format!("for {} more", price(more)) } else { "for the same price".to_owned() };
-            let is_both = owned.is_some_and(|owned| owned.candidate.index == next.candidate.index);
-            let gains = [Some(money), Some(self.gain(best, next)), own(next).filter(|_| is_both)];
-            let gains: Vec<String> = gains.into_iter().flatten().collect();
-            lines.push(format!("{}: {}", gains.join(", "), self.described(next, best)));
+            lines.push(line(money, self.gain(best, next), next));
         }
-        let owned = owned.filter(|owned| next.is_none_or(|next| owned.candidate.index != next.candidate.index));
+        let is_told = |owned: &Tried| {
+            let told = [next, same].into_iter().flatten();
+            told.into_iter().any(|told| told.candidate.index == owned.candidate.index)
+        };
+        let owned = owned.filter(|owned| !is_told(owned));
         let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, self.described(owned, best))));
         let hybrid = self.answer.closest_hybrid.as_ref();
         let hybrid = hybrid
@@ -85,11 +97,10 @@ impl Planned {
         lines.into_iter().chain(owned).chain(hybrid).collect()
     }
 
-    /// Returns an option as a sentence. A disk beside an SSD is named if it is not the disk of
-    /// `best`.
+    /// Returns an option as a sentence. A disk beside an SSD is named if `best` does not have it.
     fn described(&self, tried: &Tried, best: &Tried) -> String {
         let [disk, of_best] = [tried, best].map(|tried| tried.candidate.drive(Role::Hdd));
-        let differs = tried.candidate.drive(Role::Ssd).is_some() && of_best.is_some() && disk != of_best;
+        let differs = tried.candidate.drive(Role::Ssd).is_some() && disk != of_best;
         let disk = disk.filter(|_| differs).map(|disk| format!("; with {}", disk_of(disk)));
         with_condition(tried, &self.latency) + &disk.unwrap_or_default()
     }
@@ -99,19 +110,29 @@ impl Planned {
         let speeds = speed(next, &self.latency).zip(speed(best, &self.latency));
         match speeds.filter(|_| is_faster(next, best, &self.latency)) {
             Some((next, best)) => format!("{} times as fast", significant(best / next, 2)),
-            None => "with a longer life".to_owned(),
+            None => LONGER.to_owned(),
         }
     }
 }
 
-/// Returns the cheapest of `kept` that is faster than the first, or lasts longer. A proven option
-/// is preferred, unless it costs more than [`PROOF_WORTH`] times as much as an option that was not
+/// Returns the fastest of `kept` that costs no more than the first, and lasts longer.
+pub(crate) fn same_price(kept: &[Tried]) -> Option<&Tried> {
+    let (best, others) = kept.split_first()?;
+    let others = others.iter().filter(|other| other.is_proven() != Some(false));
+    let mut others = others.filter(|other| !other.candidate.builds_as(&best.candidate));
+    others.find(|other| other.candidate.cost_usd <= best.candidate.cost_usd && lasts_longer(other, best))
+}
+
+/// Returns the cheapest of `kept` that is faster than the first, or costs more and lasts longer than
+/// the first and [`same_price`]. A proven option is preferred, unless it costs more than [`PROOF_WORTH`] times as much as an option that was not
 /// examined. An option that the search refuted is left out.
 pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t Tried> {
     let (best, others) = kept.split_first()?;
     let others = others.iter().filter(|other| other.is_proven() != Some(false));
     let others = others.filter(|other| !other.candidate.builds_as(&best.candidate));
-    let better = others.filter(|other| is_faster(other, best, latency) || lasts_longer(other, best));
+    let same = same_price(kept).unwrap_or(best);
+    let lasts = |other: &Tried| other.candidate.cost_usd > best.candidate.cost_usd && lasts_longer(other, same);
+    let better = others.filter(|other| is_faster(other, best, latency) || lasts(other));
     let usd = |tried: &Tried| tried.candidate.cost_usd;
     let cheapest = |one: &&Tried, other: &&Tried| usd(one).total_cmp(&usd(other));
     let first = better.clone().min_by(cheapest)?;

@@ -215,7 +215,7 @@ impl Closest {
     /// Describes `tried`, which breaks some of `budgets`; `None` if its figures are unknown.
     pub(crate) fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Option<Self> {
         let broken = closest::broken(tried.figures()?, budgets);
-        let relax = broken.iter().map(closest::Broken::relaxed).collect();
+        let relax = broken.iter().filter(|broken| broken.has_figure()).map(closest::Broken::relaxed).collect();
         let (option, times_over) = (Described::of(tried, budgets, block), closest::off(&broken).times());
         Some(Self { option, relax, times_over, reason: tried.reasons.join("; ") })
     }

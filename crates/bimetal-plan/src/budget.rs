@@ -329,15 +329,9 @@ impl Budget {
     pub(crate) fn broken_by(&self, value: Option<f64>) -> String {
         match (&self.metric, value) {
             (Metric::Cost, Some(usd)) => format!("{} over {self}", self.show(Some(usd - self.limit))),
-            (_, None) => self.untold(),
+            (_, None) => format!("no {} is known for this option, so {self} cannot be checked", self.name()),
             _ => format!("{} {} breaks {self}", self.name(), self.show(value)),
         }
-    }
-
-    /// Returns a text for a figure that the trace does not give: one request has no rate of writes,
-    /// so no lifetime.
-    pub(crate) fn untold(&self) -> String {
-        format!("this trace does not tell the {}, so nothing shows that it keeps {self}", self.name())
     }
 
     /// Returns true if the budget limits a response time.

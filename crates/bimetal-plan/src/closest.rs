@@ -73,12 +73,14 @@ impl Broken<'_> {
     /// Returns a text with the limit that the option would keep.
     pub(crate) fn relaxed(&self) -> String {
         let Self { budget, value, factor, .. } = self;
-        if value.is_none() {
-            return format!("{budget}: {}", budget.untold());
-        }
         let side = if budget.is_upper() { "over" } else { "below" };
         let times = if factor.is_finite() { format!(" ({} times {side})", short(*factor)) } else { String::new() };
         format!("{budget} to {}{}{times}", budget.show(*value), self.when())
+    }
+
+    /// Returns true if the option has the figure. No limit helps an option without it.
+    pub(crate) fn has_figure(&self) -> bool {
+        self.value.is_some()
     }
 
     /// Returns a text with the figure that breaks the budget.

@@ -511,4 +511,8 @@ fn slower_option_of_the_same_price_is_named_for_its_life() {
     let lines = planned.alternatives();
     assert!(lines[0].starts_with("for the same price, with a longer life"), "{lines:?}");
     assert!(lines[0].contains("hddboost") && !lines[0].contains("; with 1 TB disk"), "{lines:?}");
+    assert!(
+        lines.iter().skip(1).all(|line| !line.contains("a longer life")),
+        "the dearer disk adds nothing: {lines:?}"
+    );
 }
