@@ -317,7 +317,8 @@
       if (flash.lifetime_unknown) return { value: null, whole: "hatched", text: `? (${flash.lifetime_unknown})` };
       if (flash.lifetime_years === null) return { value: null, text: written === null ? "no SSD" : "not known" };
       const least = Math.min(flash.lifetime_years, flash.lifetime_range_years?.[0] ?? Infinity);
-      const limitedBy = least < flash.lifetime_years ? flash.lifetime_shortest_limited_by : flash.lifetime_limited_by;
+      const ofShortest = least < flash.lifetime_years ? flash.lifetime_shortest_limited_by : null;
+      const limitedBy = ofShortest ?? flash.lifetime_limited_by;
       const limit = limitedBy === "warranty" ? "warranty" : "rated cycles";
       // Beside a bar of more than a hundred years, no other would be seen.
       return { value: Math.min(least, 100), text: `${lifetime(least)} (${limit})` };
