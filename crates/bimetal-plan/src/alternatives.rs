@@ -123,9 +123,10 @@ pub(crate) fn same_price(kept: &[Tried]) -> Option<&Tried> {
     others.find(|other| other.candidate.cost_usd <= best.candidate.cost_usd && lasts_longer(other, best))
 }
 
-/// Returns the cheapest of `kept` that is faster than the first, or costs more and lasts longer than
-/// the first and [`same_price`]. A proven option is preferred, unless it costs more than [`PROOF_WORTH`] times as much as an option that was not
-/// examined. An option that the search refuted is left out.
+/// Returns the cheapest of `kept` that is faster than the first, or costs more and lasts longer
+/// than the first and [`same_price`]. A proven option is preferred, unless it costs more than
+/// [`PROOF_WORTH`] times as much as an option that was not examined. An option that the search
+/// refuted is left out.
 pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t Tried> {
     let (best, others) = kept.split_first()?;
     let others = others.iter().filter(|other| other.is_proven() != Some(false));

@@ -731,8 +731,8 @@ impl<P: Payload> Volume<P> {
 
     /// Fails the requests that wait for slots after a move failed to free any slot, because the
     /// requests would wait for ever. If the move has freed other slots, requests wait until the
-    /// commit that makes these slots free, and then ask again. A move that keeps its slots may leave
-    /// clean slots (`cleaned`), which the scheme may evict.
+    /// commit that makes these slots free, and then ask again. A move that keeps its slots may
+    /// leave clean slots (`cleaned`), which the scheme may evict.
     fn fail_slot_waiters_without_hope(&mut self, cleaned: bool) {
         let has_clean = || self.view.map.len() > u64::from(self.view.map.dirty_blocks());
         let may_free = self.view.freeing_slots > 0 || cleaned && !self.store.appends() && has_clean();
