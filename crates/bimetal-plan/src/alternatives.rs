@@ -71,13 +71,13 @@ impl Planned {
             let (usd, instead) = (price(usd_per_year(other)?), price(usd_per_year(best)?));
             Some(format!("cheaper to own, {usd} a year instead of {instead}"))
         };
+        let same = same_price(&self.tried[..self.kept]);
         let is_owned = |other: &Tried| owned.is_some_and(|owned| owned.candidate.index == other.candidate.index);
         let line = |money: String, gain: String, other: &Tried| {
             let gains = [Some(money), Some(gain), own(other).filter(|_| is_owned(other))];
             let gains: Vec<String> = gains.into_iter().flatten().collect();
             format!("{}: {}", gains.join(", "), self.described(other, best))
         };
-        let same = same_price(&self.tried[..self.kept]);
         let mut lines: Vec<String> = Vec::new();
         lines.extend(same.map(|same| line("for the same price".to_owned(), LONGER.to_owned(), same)));
         if let Some(next) = next {
@@ -85,12 +85,10 @@ impl Planned {
             let money = if more > 0.0 { format!("for {} more", price(more)) } else { "for the same price".to_owned() };
             lines.push(line(money, self.gain(best, next), next));
         }
-        let is_told = |owned: &Tried| {
-            let told = [next, same].into_iter().flatten();
-            told.into_iter().any(|told| told.candidate.index == owned.candidate.index)
-        };
-        let owned = owned.filter(|owned| !is_told(owned));
-        let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, self.described(owned, best))));
+        let is_told = [same, next].into_iter().flatten().any(is_owned);
+        let owned = owned
+            .filter(|_| !is_told)
+            .and_then(|owned| Some(format!("{}: {}", own(owned)?, self.described(owned, best))));
         let hybrid = self.answer.closest_hybrid.as_ref();
         let hybrid = hybrid
             .map(|hybrid| format!("the closest of the cheapest hybrids: {}: {}", hybrid.option.name, hybrid.advice()));

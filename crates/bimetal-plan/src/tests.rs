@@ -52,14 +52,22 @@ fn question<'a>(requests: &'a dyn Workload, schemes: &[&str], budgets: &[&str]) 
     }
 }
 
+/// Returns a workload of `requests` random requests, `gap_ms` apart on the average, over `mib` MiB.
+fn random(requests: u64, gap_ms: u64, read_fraction: f64, mib: u64) -> WorkloadSpec {
+    WorkloadSpec {
+        read_fraction,
+        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(gap_ms)),
+        ..WorkloadSpec::new(requests, Bytes::from_mib(mib))
+    }
+}
+
+fn generated(phases: &[WorkloadSpec]) -> Vec<Request> {
+    Generator::new(phases, 1).unwrap().collect()
+}
+
 /// Returns `requests` reads and writes that are `gap_ms` apart.
 fn steady(requests: u64, gap_ms: u64) -> Vec<Request> {
-    let spec = WorkloadSpec {
-        read_fraction: 0.5,
-        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(gap_ms)),
-        ..WorkloadSpec::new(requests, Bytes::from_mib(16))
-    };
-    Generator::new(&[spec], 1).unwrap().collect()
+    generated(&[random(requests, gap_ms, 0.5, 16)])
 }
 
 /// The plan reused the proof of the search, which is older than the lifetime: the warning about an
@@ -107,11 +115,7 @@ fn options_of_a_holdout_keep_budgets_over_the_first_half_only() {
 /// four times the price, and was silent about the disk that keeps the budget with think times.
 #[test]
 fn cheaper_disk_that_keeps_budgets_with_think_times_is_named() {
-    let spec = WorkloadSpec {
-        read_fraction: 1.0,
-        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(1)),
-        ..WorkloadSpec::new(400, Bytes::from_mib(64))
-    };
+    let spec = random(400, 1, 1.0, 64);
     let answered = |request| Request { response: Some(Nanoseconds::from_micros(100)), ..request };
     let requests: Vec<Request> = Generator::new(&[spec], 1).unwrap().map(answered).collect();
     let shop = SHOP.replace("prices_usd = [20, 200]", "prices_usd = [190, 200]");
@@ -230,12 +234,7 @@ fn faster_option_for_a_little_more_is_named() {
 /// that costs less from the second SSD on.
 #[test]
 fn option_that_is_cheaper_to_own_is_named() {
-    let spec = WorkloadSpec {
-        read_fraction: 0.0,
-        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(20)),
-        ..WorkloadSpec::new(4000, Bytes::from_mib(64))
-    };
-    let requests: Vec<Request> = Generator::new(&[spec], 1).unwrap().collect();
+    let requests = generated(&[random(4000, 20, 0.0, 64)]);
     let planned = plan(&question(&requests, &["ssd-only", "hdd-only"], &["p99<10s"]), &Nobody).unwrap();
     assert_eq!(planned.answer.best.as_ref().map(|best| best.scheme.as_str()), Some("ssd-only"));
     let owned = planned.cheapest_to_own().expect("the SSD is replaced often");
@@ -432,12 +431,8 @@ fn verdict_on_each_budget_names_the_power_cut() {
 /// budget then, and the verdict was `kept`.
 #[test]
 fn verdict_names_the_power_cut_that_matters_in_one_window() {
-    let phase = |requests, gap| WorkloadSpec {
-        read_fraction: 0.0,
-        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(gap)),
-        ..WorkloadSpec::new(requests, Bytes::from_mib(64))
-    };
-    let requests: Vec<Request> = Generator::new(&[phase(900, 200), phase(100, 2)], 1).unwrap().collect();
+    let phase = |requests, gap| random(requests, gap, 0.0, 64);
+    let requests = generated(&[phase(900, 200), phase(100, 2)]);
     let planned = plan(&question(&requests, &["hdd-only"], &["write.mean<15ms"]), &Nobody).unwrap();
     let verdict = planned.answer.confidence.as_ref().map(|sure| sure.budgets[0].verdict());
     assert_eq!(verdict.as_deref(), Some("kept, if a power cut may lose the last writes"));
@@ -450,11 +445,7 @@ fn verdict_names_the_power_cut_that_matters_in_one_window() {
 #[test]
 fn first_line_says_that_budgets_are_kept_as_recorded() {
     let answered = |request| Request { response: Some(Nanoseconds::from_micros(100)), ..request };
-    let reads = WorkloadSpec {
-        read_fraction: 1.0,
-        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(20)),
-        ..WorkloadSpec::new(400, Bytes::from_mib(64))
-    };
+    let reads = random(400, 20, 1.0, 64);
     let requests: Vec<Request> = Generator::new(&[reads], 1).unwrap().map(answered).collect();
     let headline = |requests: &Vec<Request>, replay| {
         let asked = Question { replay, ..question(requests, &["hdd-only"], &["p99<10s"]) };
@@ -470,12 +461,7 @@ fn first_line_says_that_budgets_are_kept_as_recorded() {
 /// Regression: a plan offered SSDs alone for $289 more, and caches for $45 more were not run.
 #[test]
 fn cheapest_hybrids_above_the_best_price_are_run() {
-    let spec = WorkloadSpec {
-        read_fraction: 0.5,
-        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(20)),
-        ..WorkloadSpec::new(2000, Bytes::from_mib(1))
-    };
-    let requests: Vec<Request> = Generator::new(&[spec], 1).unwrap().collect();
+    let requests = generated(&[random(2000, 20, 0.5, 1)]);
     let shop = SHOP.replace("prices_usd = [20, 200]", "prices_usd = [90, 200]");
     let asked = Question {
         catalogue: Catalogue::parse(&shop, "shop").unwrap(),
@@ -494,12 +480,7 @@ fn cheapest_hybrids_above_the_best_price_are_run() {
 /// a price, and the longer life was offered for more money, with a dearer disk.
 #[test]
 fn slower_option_of_the_same_price_is_named_for_its_life() {
-    let spec = WorkloadSpec {
-        read_fraction: 0.2,
-        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(5)),
-        ..WorkloadSpec::new(4000, Bytes::from_mib(200))
-    };
-    let requests: Vec<Request> = Generator::new(&[spec], 1).unwrap().collect();
+    let requests = generated(&[random(4000, 5, 0.2, 200)]);
     let shop =
         SHOP.replace("sizes = [\"1TB\"]\nprices_usd = [50]", "sizes = [\"1TB\", \"2TB\"]\nprices_usd = [50, 55]");
     let asked = Question {

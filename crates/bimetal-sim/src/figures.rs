@@ -415,8 +415,7 @@ impl FlashFigures {
 
     /// Returns the limit that ends the shortest life that the trace leaves possible.
     pub fn shortest_limited_by(&self) -> Option<LimitedBy> {
-        let is_of_range =
-            self.possible_years().is_some_and(|(least, _)| self.lifetime_years.is_some_and(|years| least < years));
+        let is_of_range = self.possible_years().map(|(least, _)| least) < self.lifetime_years;
         if is_of_range { self.lifetime_shortest_limited_by } else { self.lifetime_limited_by }
     }
 

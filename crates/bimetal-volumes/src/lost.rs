@@ -236,8 +236,8 @@ const GAVE_UP_A_PART: &str = "content that only damaged metadata listed was give
                               read as older content, and which ones is unknown; check the file systems on the volume";
 
 const UNPROVEN: &str = "the label, the header or the state of a home drive was lost, and `bimetal rescue` wrote it again: \
-                        home's own content has no checksums, so nothing proves that it is whole; check the file systems on the \
-                        volume, and compare them with a backup";
+                        home's own content has no checksums, so nothing proves that it is whole; check the file systems \
+                        on the volume, and compare them with a backup";
 
 const OVERWROTE: &str =
     "content that another program had written over the beginning of home was given up (--accept-loss)";

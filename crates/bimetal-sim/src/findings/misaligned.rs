@@ -2,6 +2,7 @@
 //! and of its last block, and a misaligned read touches a block more.
 
 use bimetal_core::block::BlockSize;
+use bimetal_core::units::counted;
 
 use super::Finding;
 use crate::survey::Survey;
@@ -44,8 +45,8 @@ pub(super) fn of(survey: &Survey, block: BlockSize) -> Option<Finding> {
     let remedy = if most >= MISALIGNED_SHARE && phase != 0 {
         // The addresses may have been moved already: `--align` counts from sector 0 of the trace.
         let sector = (survey.grid + phase) % block.sectors();
-        let sectors = if phase == 1 { "sector" } else { "sectors" };
-        format!("--align {sector}: {:.0} % begin {phase} {sectors} after the start of a block", most * 100.0)
+        let inside = counted(phase, "sector");
+        format!("--align {sector}: {:.0} % begin {inside} after the start of a block", most * 100.0)
     } else {
         "no grid of blocks fits most of them".to_owned()
     };

@@ -13,6 +13,7 @@ use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress, peak_rss_
 use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::setup::{Choices, SetupError};
 use bimetal_trace::Event;
+use bimetal_volumes::memory::free_bytes;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,7 +26,6 @@ use crate::kept::{MEMORY_SHARE, bytes_max};
 use crate::options::replay::choose_replay;
 use crate::options::simulation::choices;
 use crate::progress::Watch;
-use bimetal_volumes::memory::free_bytes;
 
 /// Trace that was read, or the error message of its reader.
 type Read = Arc<Result<Loaded, String>>;
