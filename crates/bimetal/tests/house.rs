@@ -335,6 +335,39 @@ fn modules_of_drives_volumes_and_server_form_no_circle() {
     }
 }
 
+/// Returns the modules of `volume/` that a line names, in a file from which `to_the_volume` leads
+/// to the module `volume`.
+fn volume_modules_in<'a>(line: &'a str, to_the_volume: &str) -> impl Iterator<Item = &'a str> {
+    let rests = line.split("crate::volume::").skip(1).chain(line.split(to_the_volume).skip(1));
+    let names = rests.flat_map(|rest| {
+        let list = rest.strip_prefix('{').and_then(|list| list.split('}').next());
+        list.unwrap_or(rest.split([';', ',']).next().unwrap_or_default()).split(", ")
+    });
+    names.map(|name| name.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default())
+}
+
+#[test]
+fn modules_of_the_volume_form_no_circle() {
+    let source = "crates/bimetal-core/src/volume/";
+    let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for (name, text) in below(source, &[".rs"]) {
+        let path = name.strip_prefix(source).expect("the path begins with the folder").trim_end_matches("/mod.rs");
+        let modules: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+        if modules[0] == "mod" || modules.last().is_some_and(|last| last.ends_with("tests")) {
+            continue;
+        }
+        let uses = found.entry(modules[0].to_owned()).or_default();
+        for (at, line) in lines_of_code(&text) {
+            for used in volume_modules_in(line, &"super::".repeat(modules.len())).filter(|used| *used != modules[0]) {
+                uses.entry(used.to_owned()).or_insert_with(|| format!("{name}:{}", at + 1));
+            }
+        }
+    }
+    assert!(found.len() > 40 && found["scrub"].contains_key("scrub_home"), "{found:?}");
+    let circles = circles(found);
+    assert!(circles.is_empty(), "modules of the volume use each other in a circle: {circles:#?}");
+}
+
 #[test]
 fn circle_of_modules_is_found_and_a_line_of_them_is_none() {
     let uses = |used: &str| BTreeMap::from([(used.to_owned(), "place".to_owned())]);

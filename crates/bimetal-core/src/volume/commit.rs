@@ -6,7 +6,7 @@
 //! durable (to free slots, or for a mark) flushes the member that holds the records. If that member
 //! is read-only, a commit waits instead until the affected regions are evacuated (`refusal.rs`).
 
-use super::log_tail::Position;
+use super::log_index::Position;
 use super::operations::purpose;
 use super::refusal::Departure;
 use super::store::cache::Cache;

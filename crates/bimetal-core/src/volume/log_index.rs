@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 
-use super::log_tail::Position;
 use super::{Job, TaskId, Volume};
 use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
 use crate::journal::{COPIES, PAGE_SECTORS, SUPERBLOCK_SECTORS, index_pages, page};
@@ -19,6 +18,9 @@ use crate::operation::{Command, OpKind};
 use crate::payload::Payload;
 use crate::units::SectorRange;
 use crate::volume::operations::purpose;
+
+/// A position in the log, counted from the beginning of time.
+pub(crate) type Position = u64;
 
 /// Pages that are written at once, in a large log.
 const PAGES_AT_ONCE: u64 = 64;

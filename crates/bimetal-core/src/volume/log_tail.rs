@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use super::log_index::LogIndex;
+use super::log_index::{LogIndex, Position};
 use super::space::Serial;
 use crate::block::{Block, ValidMask};
 use crate::block_map::Slot;
@@ -17,9 +17,6 @@ use crate::journal::SEGMENT_PAGES;
 use crate::journal::record::{RECORDS_PER_PAGE, Record};
 use crate::units::Nanoseconds;
 use crate::volume::TaskId;
-
-/// A position in the log, counted from the beginning of time.
-pub(crate) type Position = u64;
 
 /// Blocks of a segment in a log without a buffer: a long write is cut into segments of this size.
 const UNBUFFERED_SEGMENT_BLOCKS: u32 = 128;

@@ -12,8 +12,8 @@
 //! While a page is written from its copy or from memory, no other task may write it. A checkpoint,
 //! a migration's superblocks and a relocation wait so long.
 
+use super::metadata_pages::{Pages, bytes_read};
 use super::operations::purpose;
-use super::scrub_pages::{Pages, bytes_read};
 use super::{TaskId, Volume};
 use crate::journal::page;
 use crate::operation::{Command, OpKind, Status};

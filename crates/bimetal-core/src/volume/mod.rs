@@ -26,6 +26,7 @@
 //! effects of a read-only member on the other files.
 
 mod announce;
+mod bad_block;
 mod close;
 mod commit;
 mod damage;
@@ -45,6 +46,7 @@ mod log_index;
 mod log_tail;
 mod members;
 mod mend_pages;
+mod metadata_pages;
 mod mirror;
 mod mover;
 mod moves;
@@ -84,6 +86,7 @@ use crate::scheme::{
 use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use announce::Announcements;
+pub use bad_block::{BadBlock, Outcome};
 use close::Closing;
 use commit::Commit;
 use damage::Damage;
@@ -106,7 +109,7 @@ pub use recovery_error::RecoveryError;
 use refusal::Departures;
 use relocate::RelocateJob;
 use requests::Requests;
-pub use scrub::{BadBlock, Outcome, Scrub};
+pub use scrub::Scrub;
 use scrub::{ScrubJob, Scrubber};
 use scrub_copies::CopiesJob;
 use scrub_home::HomeJob;
@@ -164,7 +167,7 @@ enum Job<P> {
     /// A hint, with the answer of a drive that supports it.
     Hint(Option<Vec<Slot>>),
     Discard(DiscardJob),
-    Segment(log_tail::Position, u8),
+    Segment(log_index::Position, u8),
     Commit,
     Checkpoint(Box<Checkpoint>),
     Announce,

@@ -23,7 +23,7 @@ mod writes;
 
 use std::collections::VecDeque;
 
-use super::log_tail::Position;
+use super::log_index::Position;
 use super::members::health::ASK_AGAIN;
 use super::mover::age::DirtySince;
 use super::operations::purpose;

@@ -13,10 +13,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::bad_block::{BadBlock, Outcome};
 use super::mend_pages::Mended;
+use super::metadata_pages::Pages;
 use super::operations::purpose;
-use super::scrub_home::Search;
-use super::scrub_pages::Pages;
+use super::scrub_home::{READ_BLOCKS, Search};
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
 use crate::block_map::{Entry, Slot};
@@ -26,9 +27,6 @@ use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::units::{Bytes, Nanoseconds, Sectors};
 
-/// Blocks of one read: 512 KiB of 4 KiB blocks limit the time for which a request waits behind the
-/// read.
-pub(super) const READ_BLOCKS: usize = 128;
 /// Reads under way at once. While a request uses the drive, [`READS_WHEN_BUSY`] is the limit.
 const READS_MAX: u32 = 2;
 const READS_WHEN_BUSY: u32 = 1;
@@ -44,40 +42,6 @@ const PUT_BACK_PAUSE: Nanoseconds = Nanoseconds::from_millis(100);
 const SEARCH_PAUSE: Nanoseconds = Nanoseconds::from_millis(10);
 /// Largest number of errors of the block map that are listed; further errors are only counted.
 const WRONG_MAX: usize = 100;
-
-/// A block whose copy off home is bad.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BadBlock {
-    /// The block, in the volume's flat address space.
-    pub block: Block,
-    /// The outcome for the content of the slot.
-    pub outcome: Outcome,
-}
-
-impl BadBlock {
-    /// Returns true if another place has the content of the block, so that nothing is lost.
-    pub fn home_has_it(&self) -> bool {
-        !matches!(self.outcome, Outcome::NoGoodCopy | Outcome::CopiesDiffer)
-    }
-}
-
-/// The outcome for a block with a bad copy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// Home has the block's content: the copy in the slot was dropped, and another slot is filled
-    /// from home.
-    GivenUp,
-    /// Another member of a mirror, or a clean copy of a block at home, has the block's content. The
-    /// bad copy was written again from there.
-    Rewritten,
-    /// Another member of a mirror, or a clean copy of a block at home, has the block's content. The
-    /// bad copy cannot be written again.
-    OneCopyLeft,
-    /// The block's content is in no other place.
-    NoGoodCopy,
-    /// All members of a mirror can read the block, and their contents differ.
-    CopiesDiffer,
-}
 
 /// Progress and findings of a scrub.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

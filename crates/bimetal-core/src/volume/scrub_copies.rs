@@ -4,8 +4,8 @@
 //! are reported and left as they are, because nothing tells which copy is right. Requests wait
 //! while their blocks are compared, so that a write cannot fall between the reads of two copies.
 
+use super::bad_block::{BadBlock, Outcome};
 use super::operations::purpose;
-use super::scrub::{BadBlock, Outcome};
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
 use crate::layout::MemberId;

@@ -7,8 +7,8 @@
 //! Requests wait while their blocks are compared, so that no write falls between a read and its
 //! comparison.
 
+use super::bad_block::{BadBlock, Outcome};
 use super::operations::purpose;
-use super::scrub::{BadBlock, Outcome, READ_BLOCKS};
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
@@ -17,6 +17,10 @@ use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::{SectorRange, Sectors};
+
+/// Blocks of one read: 512 KiB of 4 KiB blocks limit the time for which a request waits behind the
+/// read.
+pub(super) const READ_BLOCKS: usize = 128;
 
 /// Blocks that are searched for clean copies before the scrub pauses: some milliseconds.
 const SEARCHED_AT_ONCE: u64 = 65_536;

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use crate::block::Block;
 use crate::block_map::Slot;
-use crate::volume::log_tail::Position;
+use crate::volume::log_index::Position;
 
 /// Number of blocks that pass under the head in the time of a jump to another position: 1 MiB of
 /// 4 KiB blocks, which a disk transfers while it seeks and turns.

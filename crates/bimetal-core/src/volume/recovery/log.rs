@@ -32,7 +32,8 @@ use crate::operation::{Command, OpKind};
 use crate::payload::Payload;
 use crate::units::{SectorRange, Sectors};
 use crate::volume::damage::Lost;
-use crate::volume::log_tail::{LogTail, Position, SEGMENT_MIN};
+use crate::volume::log_index::Position;
+use crate::volume::log_tail::{LogTail, SEGMENT_MIN};
 use search::Search;
 
 /// Pages of the index that are read at once.

@@ -4,7 +4,8 @@ use super::{CommitState, CommitWrite, Kind, Note};
 use crate::block_map::Slot;
 use crate::journal::SEGMENT_PAGES;
 use crate::journal::ring::{Pending, Sequence};
-use crate::volume::log_tail::{LogTail, NoRoom, Piece, Position};
+use crate::volume::log_index::Position;
+use crate::volume::log_tail::{LogTail, NoRoom, Piece};
 use crate::volume::space::Serial;
 
 impl<P> Kind<P> for LogTail<P> {

@@ -10,7 +10,8 @@ pub(super) mod cache;
 mod log;
 pub(super) mod ranges;
 
-use super::log_tail::{LogTail, NoRoom, Piece, Position};
+use super::log_index::Position;
+use super::log_tail::{LogTail, NoRoom, Piece};
 use super::space::Serial;
 use super::tasks::TaskId;
 use crate::block_map::Slot;

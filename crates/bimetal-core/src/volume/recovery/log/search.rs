@@ -12,7 +12,7 @@ use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
 use crate::journal::{PAGE_SECTORS, SEGMENT_PAGES};
 use crate::payload::Payload;
 use crate::units::Bytes;
-use crate::volume::log_tail::Position;
+use crate::volume::log_index::Position;
 
 /// Blocks that are read at once in the search for a foot.
 const LOOK_BLOCKS_AT_ONCE: u64 = 64;

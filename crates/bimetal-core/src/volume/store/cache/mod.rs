@@ -8,7 +8,8 @@ pub(in crate::volume) mod marks;
 use super::{CommitState, CommitWrite, Kind, MakeRoom, Note};
 use crate::block_map::Slot;
 use crate::journal::ring::{Pending, Ring, Sequence};
-use crate::volume::log_tail::{NoRoom, Position};
+use crate::volume::log_index::Position;
+use crate::volume::log_tail::NoRoom;
 use crate::volume::space::{CacheSpace, Serial};
 use marks::Marks;
 
