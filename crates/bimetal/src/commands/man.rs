@@ -87,7 +87,14 @@ fn page(command: &Command, parent: Option<&str>) -> std::io::Result<Vec<u8>> {
         .source(source)
         .manual("Bimetal manual");
     let mut text = Vec::new();
-    man.render(&mut text)?;
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
     let mut rest = Roff::new();
     if let Some(help) = command.get_after_help() {
         add_examples(&mut rest, &help.to_string());
@@ -105,6 +112,18 @@ fn page(command: &Command, parent: Option<&str>) -> std::io::Result<Vec<u8>> {
     }
     rest.to_writer(&mut text)?;
     Ok(text)
+}
+
+/// Returns the section with the forms of a command, as its help shows them.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let mut section = Roff::new();
+    section.control("SH", ["SYNOPSIS"]).control("nf", []);
+    for form in usage.trim_start_matches("Usage:").trim().lines() {
+        section.text([roman(form.trim_start())]);
+    }
+    section.control("fi", []);
+    section
 }
 
 /// Adds the examples of a help text. Indented lines keep their form; other lines are filled.
@@ -152,6 +171,8 @@ mod tests {
             let text = page(&name).unwrap_or_else(|| panic!("no page of {name}"));
             assert!(text.contains("EXAMPLES") && text.contains(".SH \"SEE ALSO\"\nbimetal(1)"), "{name}: {text}");
         }
+        let compare = page("bimetal-compare").expect("there is a page of compare");
+        assert!(compare.contains(".SH SYNOPSIS\n.nf\nbimetal compare [OPTIONS] [TRACE]...\n.fi\n"), "{compare}");
         assert!(page("bimetal-trace-start").is_some_and(|text| text.contains("bimetal\\-trace(1)")));
     }
 
