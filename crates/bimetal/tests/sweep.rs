@@ -99,7 +99,7 @@ fn parsed(lines: &str) -> Vec<serde_json::Value> {
 fn results_have_equal_bytes_for_any_number_of_jobs() {
     let place = Place::new("jobs");
     let said = place.done("sweep grid.toml -o one --jobs 1");
-    assert!(said.starts_with("20 jobs: 20 run, 0 done before; 0 left out, 0 failed\n"), "{said}");
+    assert!(said.starts_with("20 jobs: 20 run now, 0 before; 20 done, 0 left out, 0 failed\n"), "{said}");
     place.done("sweep grid.toml -o two --jobs 64");
     let results = place.results("one");
     assert_eq!(results, place.results("two"));
@@ -158,7 +158,7 @@ fn merged_shards_have_the_bytes_of_one_run() {
     assert_eq!(place.results("merged"), whole);
     assert_eq!(place.results("shared"), whole);
     let said = place.done("sweep grid.toml -o merged");
-    assert!(said.starts_with("20 jobs: 0 run, 20 done before;"), "{said}");
+    assert!(said.starts_with("20 jobs: 0 run now, 20 before;"), "{said}");
     let status = place.done("sweep status merged");
     assert!(status.starts_with("grid.toml: 20 jobs: 20 done, 0 left out, 0 failed, 0 open"), "{status}");
     let status = place.done("sweep status merged --json");
@@ -230,7 +230,7 @@ fn failing_job_is_recorded_and_stops_nothing() {
     assert_eq!(status, Some(3), "{said}");
     assert!(
         said.starts_with(
-            "30 jobs: 30 run, 0 done before; 0 left out, 10 failed\n10 jobs failed on bad.csv: the trace:3: lba 'zero'"
+            "30 jobs: 30 run now, 0 before; 20 done, 0 left out, 10 failed\n10 jobs failed on bad.csv: the trace:3: lba 'zero'"
         ),
         "{said}"
     );
@@ -242,9 +242,9 @@ fn failing_job_is_recorded_and_stops_nothing() {
     assert_eq!(table.lines().filter(|line| line.contains("the trace:3: lba 'zero'")).count(), 10);
     // A failed job is not run again unless asked, and the status still tells.
     let (status, said) = place.run("sweep grid.toml -o out");
-    assert!(status == Some(3) && said.starts_with("30 jobs: 0 run, 30 done before;"), "{said}");
+    assert!(status == Some(3) && said.starts_with("30 jobs: 0 run now, 30 before;"), "{said}");
     let (status, said) = place.run("sweep grid.toml -o out --retry");
-    assert!(status == Some(3) && said.starts_with("30 jobs: 10 run, 20 done before;"), "{said}");
+    assert!(status == Some(3) && said.starts_with("30 jobs: 10 run now, 20 before;"), "{said}");
     assert_eq!(place.results("out"), [lines, table, parquet]);
 }
 
@@ -264,7 +264,7 @@ fn speed_of_one_job_fails_no_other_in_any_order() {
         let folder = format!("out{}", &speeds[..1]);
         let (status, said) = place.run(&format!("sweep grid.toml -o {folder} --jobs 1"));
         assert_eq!(status, Some(3), "{said}");
-        assert!(said.starts_with("4 jobs: 4 run, 0 done before; 0 left out, 1 failed\n"), "{said}");
+        assert!(said.starts_with("4 jobs: 4 run now, 0 before; 3 done, 0 left out, 1 failed\n"), "{said}");
         place.results(&folder)
     });
     assert_eq!(results[0], results[1]);
@@ -313,7 +313,10 @@ fn impossible_size_is_left_out_and_stops_nothing() {
         "traces = 'one.bin.zst'\nschemes = 'smart-response'\nlimit = 100\nssd-size = ['64MiB', '10PiB']\n",
     );
     let said = place.done("sweep grid.toml -o out");
-    assert!(said.starts_with("2 jobs: 2 run, 0 done before; 1 left out, 0 failed\n"), "{said}");
+    assert!(
+        said.starts_with("2 jobs: 2 run now, 0 before; 1 done, 1 left out, 0 failed\n1 job left out on "),
+        "{said}"
+    );
     let [lines, ..] = place.results("out");
     assert_eq!(lines.matches("smart-response: drive ssd: ").count(), 1, "{lines}");
 }
@@ -325,7 +328,7 @@ fn scheme_that_fits_no_drive_is_left_out_without_failure() {
     let place = Place::new("left-out");
     place.write("grid.toml", &GRID.replace("'bcache'", "'griffin'"));
     let said = place.done("sweep grid.toml -o out");
-    assert!(said.starts_with("20 jobs: 20 run, 0 done before; 8 left out, 0 failed\n"), "{said}");
+    assert!(said.starts_with("20 jobs: 20 run now, 0 before; 12 done, 8 left out, 0 failed\n"), "{said}");
     let [lines, ..] = place.results("out");
     assert_eq!(lines.matches("\"left_out\":\"griffin: the ssd drive of").count(), 8);
 }
@@ -342,14 +345,14 @@ fn equal_jobs_run_once_within_and_between_grids() {
     let said = place.done("sweep a.toml -o out");
     assert!(said.starts_with("2 jobs: 2 run"), "{said}");
     let said = place.done("sweep b.toml -o out");
-    assert!(said.starts_with("2 jobs: 1 run, 1 done before;"), "{said}");
+    assert!(said.starts_with("2 jobs: 1 run now, 1 before;"), "{said}");
     let [lines, ..] = place.results("out");
     assert_eq!(lines.lines().count(), 3);
     assert_eq!(lines.matches("\"traces\":[\"again.bin.zst\",\"one.bin.zst\"]").count(), 2);
     // Other content under the same name is another job.
     fs::copy(place.0.join("two.bin.zst"), place.0.join("again.bin.zst")).expect("a copy");
     let said = place.done("sweep b.toml -o out");
-    assert!(said.starts_with("2 jobs: 2 run, 0 done before;"), "{said}");
+    assert!(said.starts_with("2 jobs: 2 run now, 0 before;"), "{said}");
 }
 
 #[test]

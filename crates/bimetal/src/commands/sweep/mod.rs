@@ -11,7 +11,7 @@ mod status;
 mod traces;
 mod workers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bimetal_plan::sweep::shard::Shard;
@@ -156,11 +156,13 @@ fn sweep(arguments: &Arguments) -> Result<(), Error> {
     if arguments.json.json {
         print_json("sweep-run", &swept)?;
     } else {
-        let Swept { jobs, run, done_before, left_out, failures, .. } = &swept;
-        let failed: u64 = failures.values().map(|failure| failure.jobs).sum();
+        let Swept { jobs, run, done_before, left_out, failures, reasons, .. } = &swept;
+        let failed: u64 = failures.values().map(|failed| failed.count).sum();
+        let done = *jobs as u64 - *left_out as u64 - failed;
         let of_shard = if shard == Shard::ALL { String::new() } else { format!("shard {shard}: ") };
-        let of_jobs = format!("{run} run, {done_before} done before; {left_out} left out, {failed} failed");
-        print(&format!("{of_shard}{}: {of_jobs}\n{}", status::jobs(*jobs as u64), status::failures(failures)))?;
+        let of_jobs = format!("{run} run now, {done_before} before; {done} done, {left_out} left out, {failed} failed");
+        let messages = status::failures(failures) + &status::reasons(reasons);
+        print(&format!("{of_shard}{}: {of_jobs}\n{messages}", status::jobs(*jobs as u64)))?;
         if shard == Shard::ALL {
             print(&format!("results: {}\n", named(&store)))?;
         }
@@ -192,7 +194,10 @@ struct Swept {
     done_before: usize,
     left_out: usize,
     /// Number of failed jobs by their message.
-    failures: BTreeMap<String, status::Failure>,
+    failures: status::Messages,
+    /// Number of jobs that were left out, by their reason.
+    #[serde(skip)]
+    reasons: status::Messages,
     #[serde(flatten)]
     files: Files,
 }
@@ -230,12 +235,13 @@ fn swept(sweep: &Sweep, store: &Store, arguments: &Arguments, watch: &dyn Watch)
     let open = sweep.distinct().filter(|job| is_open(&job.key)).collect::<Vec<_>>();
     let run = workers::run(&open, store, thread_count(arguments.jobs), watch)?;
     let results = store.results()?;
-    let failures = status::failed_jobs(std::iter::once(&sweep.plan), &results);
+    let plan = || std::iter::once(&sweep.plan);
+    let (failures, reasons) = (status::failed_jobs(plan(), &results), status::left_out_jobs(plan(), &results));
     let is_left_out =
         |job: &&jobs::Prepared| results.get(&job.key).is_some_and(|finished| finished.left_out().is_some());
     let left_out = sweep.distinct().filter(is_left_out).count();
     let jobs = sweep.distinct().count();
-    Ok(Swept { jobs, run, done_before: jobs - run, left_out, failures, files: Files::of(store) })
+    Ok(Swept { jobs, run, done_before: jobs - run, left_out, failures, reasons, files: Files::of(store) })
 }
 
 /// Prints the jobs with their states and commands.

@@ -21,19 +21,25 @@ const MESSAGES_SHOWN: usize = 10;
 struct Status {
     grids: Vec<GridStatus>,
     /// Number of jobs with each message.
-    failures: BTreeMap<String, Failure>,
+    failures: Messages,
+    /// Number of jobs with each reason for which they were left out.
+    #[serde(skip)]
+    left_out: Messages,
 }
 
-/// Jobs that failed with one message; in JSON, their number.
+/// Jobs that have no figures, by their message.
+pub(super) type Messages = BTreeMap<String, Jobs>;
+
+/// Jobs with one message; in JSON, their number.
 #[derive(Default)]
-pub(super) struct Failure {
-    pub(super) jobs: u64,
+pub(super) struct Jobs {
+    pub(super) count: u64,
     traces: BTreeSet<String>,
 }
 
-impl Serialize for Failure {
+impl Serialize for Jobs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.jobs)
+        serializer.serialize_u64(self.count)
     }
 }
 
@@ -74,7 +80,7 @@ pub(super) fn show(folder: &Path, form: &TableForm) -> Result<(), Error> {
     if status.grids.is_empty() {
         text += "no grid was run with this folder yet\n";
     }
-    text += &failures(&status.failures);
+    text += &(failures(&status.failures) + &reasons(&status.left_out));
     print(&text)
 }
 
@@ -89,18 +95,27 @@ fn sheet(grids: &[GridStatus]) -> Sheet {
     sheet
 }
 
-/// Returns a line for each message of failed jobs, with the number of jobs that have it and the
-/// first trace.
-pub(super) fn failures(messages: &BTreeMap<String, Failure>) -> String {
+/// Returns a line for each message of failed jobs.
+pub(super) fn failures(messages: &Messages) -> String {
+    by_message("failed", messages)
+}
+
+/// Returns a line for each reason for which jobs were left out.
+pub(super) fn reasons(messages: &Messages) -> String {
+    by_message("left out", messages)
+}
+
+/// Returns a line for each message, with the number of jobs that have it and the first trace.
+fn by_message(outcome: &str, messages: &Messages) -> String {
     let mut text = String::new();
-    for (message, failure) in messages.iter().take(MESSAGES_SHOWN) {
-        let first = failure.traces.first().map_or("", String::as_str);
-        let others = match failure.traces.len() {
+    for (message, Jobs { count, traces }) in messages.iter().take(MESSAGES_SHOWN) {
+        let first = traces.first().map_or("", String::as_str);
+        let others = match traces.len() {
             0 | 1 => String::new(),
             2 => " and another trace".to_owned(),
             count => format!(" and {} other traces", count - 1),
         };
-        let _ = writeln!(text, "{} failed on {first}{others}: {message}", jobs(failure.jobs));
+        let _ = writeln!(text, "{} {outcome} on {first}{others}: {message}", jobs(*count));
     }
     if messages.len() > MESSAGES_SHOWN {
         let _ = writeln!(
@@ -121,20 +136,33 @@ fn status(plans: &[Plan], results: &Results) -> Status {
     let mut grids: BTreeMap<&str, Vec<&Plan>> = BTreeMap::new();
     plans.iter().for_each(|plan| grids.entry(&plan.grid).or_default().push(plan));
     let grids = grids.values().map(|plans| of_grid(plans, results)).collect();
-    Status { grids, failures: failed_jobs(plans.iter(), results) }
+    Status { grids, failures: failed_jobs(plans.iter(), results), left_out: left_out_jobs(plans.iter(), results) }
 }
 
-/// Returns the jobs of the plans that failed, by their messages. A job of several plans counts
-/// once.
-pub(super) fn failed_jobs<'a>(plans: impl Iterator<Item = &'a Plan>, results: &Results) -> BTreeMap<String, Failure> {
-    let (mut failures, mut counted) = (BTreeMap::<String, Failure>::new(), BTreeSet::new());
+/// Returns the jobs of the plans that failed, by their messages.
+pub(super) fn failed_jobs<'a>(plans: impl Iterator<Item = &'a Plan>, results: &Results) -> Messages {
+    jobs_by_message(plans, |key| results.get(key)?.error())
+}
+
+/// Returns the jobs of the plans that were left out, by their reasons.
+pub(super) fn left_out_jobs<'a>(plans: impl Iterator<Item = &'a Plan>, results: &Results) -> Messages {
+    jobs_by_message(plans, |key| results.get(key)?.left_out())
+}
+
+/// Returns the jobs of the plans that have a message, by their messages. A job of several plans
+/// counts once.
+fn jobs_by_message<'a, 'b>(
+    plans: impl Iterator<Item = &'a Plan>,
+    message: impl Fn(&str) -> Option<&'b str>,
+) -> Messages {
+    let (mut messages, mut counted) = (Messages::new(), BTreeSet::new());
     for job in plans.flat_map(|plan| &plan.jobs) {
-        let Some(message) = results.get(&job.key).and_then(|finished| finished.error()) else { continue };
-        let failure = failures.entry(message.to_owned()).or_default();
-        failure.traces.insert(job.trace.clone());
-        failure.jobs += u64::from(counted.insert(&job.key));
+        let Some(message) = message(&job.key) else { continue };
+        let jobs = messages.entry(message.to_owned()).or_default();
+        jobs.traces.insert(job.trace.clone());
+        jobs.count += u64::from(counted.insert(&job.key));
     }
-    failures
+    messages
 }
 
 /// Returns the grids of `store` that have jobs without a result, with the numbers of these jobs.
