@@ -7,14 +7,17 @@ mod faster_device;
 mod holds_everything;
 mod life_of_short_trace;
 mod misaligned;
+mod no_accesses;
 mod no_choice;
 mod no_responses;
 mod no_times;
 mod of_trace;
 mod part_of_addresses;
+mod partial_blocks;
 mod queue_events;
 mod saturated;
 mod shingled;
+mod slower_than_disk;
 mod timers;
 mod volatile_cache;
 mod warm_up;
@@ -80,7 +83,13 @@ fn size(bytes: u64) -> String {
 /// first what concerns all runs.
 pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capacity: Bytes) -> Vec<Finding> {
     let replay = replay_of(survey, replay);
-    let of_trace = [no_times::of(survey), misaligned::of(survey, block), cold_start::of(survey, runs)];
+    let of_trace = [
+        no_accesses::of(survey),
+        no_times::of(survey),
+        misaligned::of(survey, block),
+        partial_blocks::of(survey, block),
+        cold_start::of(survey, runs),
+    ];
     let mut findings: Vec<Finding> = of_trace.into_iter().flatten().collect();
     findings.extend(holds_everything::of(survey, runs, block));
     match replay {
@@ -101,6 +110,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
     findings.extend(shingled::of(runs));
     findings.extend(volatile_cache::of(survey, runs));
     findings.extend(saturated::of(runs, replay));
+    findings.extend(slower_than_disk::of(runs));
     findings
 }
 
@@ -127,8 +137,10 @@ impl Considered {
 pub fn of_choice(survey: &Survey, run: &Run, considered: Considered, block: BlockSize, replay: Replay) -> Vec<Finding> {
     let (runs, replay) = (std::slice::from_ref(run), replay_of(survey, replay));
     let found = [
+        no_accesses::of(survey),
         no_times::of(survey),
         misaligned::of(survey, block),
+        partial_blocks::of(survey, block),
         cold_start::of_choice(survey).filter(|_| considered.caches || holds_everything::has_cache(run)),
         holds_everything::of_choice(survey, run, block),
         timers::of(survey, runs, replay),

@@ -5,7 +5,7 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;
 
-use super::{Finding, cold_start, faster_device, misaligned, no_times};
+use super::{Finding, cold_start, faster_device, misaligned, no_accesses, no_times, partial_blocks};
 use crate::survey::Surveyor;
 use crate::workload::glance::{REQUESTS_MAX, are_whole_seconds};
 
@@ -38,8 +38,10 @@ impl OfTrace {
         let found = [
             are_whole_seconds(&self.arrivals).then(Finding::recorded_in_whole_seconds),
             queue_events.then(Finding::recorded_as_queue_events),
+            no_accesses::of(&survey),
             no_times::of(&survey),
             misaligned::of(&survey, self.block),
+            partial_blocks::of(&survey, self.block),
             cold_start::of_trace(&survey),
             faster_device::of_trace(&survey),
         ];

@@ -123,6 +123,9 @@ pub(crate) struct Arguments {
 fn dollars(text: &str) -> Result<f64, String> {
     match text.trim_start_matches('$').parse::<f64>() {
         Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
+        _ if text.contains(['<', '>']) => {
+            Err("expected US dollars, 0 or more, like 400; limits of other figures are --latency 'p99<5ms'".to_owned())
+        }
         _ => Err("expected US dollars, 0 or more, like 400".to_owned()),
     }
 }
