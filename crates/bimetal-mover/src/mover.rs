@@ -113,6 +113,8 @@ pub struct Report {
     pub split: u64,
     /// Number of files whose checksums were compared.
     pub verified: u64,
+    /// Number of files that an undo did not find, because they were removed since they moved.
+    pub removed: u64,
     /// Files that have not moved, or have moved only in part, each with the reason.
     pub skipped: Vec<(PathBuf, String)>,
     /// Time of the run.
@@ -146,7 +148,7 @@ pub struct Mover<'a> {
 
 /// Way in which the file system moves a file.
 enum Way {
-    /// Exchange of any blocks (ext4), with the allocator's setting that donors need.
+    /// Exchange of any blocks (ext4), with the allocator's settings that donors need.
     Exchange(Knob),
     /// Swap of all extents of a file for the extents of a copy (XFS).
     Swap(Nests),
@@ -254,8 +256,12 @@ impl<'a> Mover<'a> {
             true => renamed::Found::default(),
             false => renamed::find(&self.file_system.root, &elsewhere),
         };
-        let back = moves_back(&self.journal, &renamed.paths);
-        if back.is_empty() {
+        let sees_all = self.file_system.is_whole && !renamed.is_partial;
+        let is_gone = |origin: &Origin| sees_all && !is_there(origin) && !renamed.paths.contains_key(&origin.key());
+        let gone: HashSet<FileKey> = self.journal.origins().filter(|origin| is_gone(origin)).map(Origin::key).collect();
+        self.report.removed = gone.len() as u64;
+        let back = moves_back(&self.journal, &renamed.paths, &gone);
+        if back.is_empty() && gone.is_empty() {
             return Err(MoverError::NothingToUndo { path: self.journal.path().display().to_string() });
         }
         for (boundary, requests) in back {
@@ -268,11 +274,9 @@ impl<'a> Mover<'a> {
         }
         self.report.time = begun.elapsed();
         let settled = std::mem::take(&mut self.settled);
-        let sees_all = self.file_system.is_whole && !renamed.is_partial;
-        let is_gone = |origin: &Origin| sees_all && !is_there(origin) && !renamed.paths.contains_key(&origin.key());
         let is_back =
             |origin: &Origin| requests_of(origin).all(|request| settled.contains(&(origin.inode, request.to)));
-        let undone = self.journal.origins().filter(|origin| is_gone(origin) || is_back(origin));
+        let undone = self.journal.origins().filter(|origin| gone.contains(&origin.key()) || is_back(origin));
         let undone = undone.map(Origin::key).collect();
         self.journal.mark_undone(&undone)?;
         if self.journal.origins().next().is_none() {
@@ -399,6 +403,8 @@ impl<'a> Mover<'a> {
         mut batch: Vec<Work<'_>>,
         progress: &dyn Fn(u64),
     ) -> Result<Result<(), Ended>, MoverError> {
+        let Way::Exchange(knob) = &self.way else { return Ok(Ok(())) };
+        let _changed = knob.change()?;
         let mut ended = Ok(());
         if let [work] = &mut batch[..] {
             let parts = sliced(std::mem::take(&mut work.parts));
@@ -412,16 +418,20 @@ impl<'a> Mover<'a> {
             let parts: Vec<Vec<Extent>> = batch.iter().map(|work| work.parts.clone()).collect();
             let mut slices: Vec<_> = batch.iter_mut().zip(&parts).map(|(work, parts)| (work, &parts[..])).collect();
             ended = self.move_slices(&mut slices, progress)?;
-            // A donor for one file finds gaps that a donor for many files has passed over. A search
-            // without success takes a second, so the first such search is the last.
-            for (work, parts) in batch.iter_mut().zip(&parts).filter(|(work, _)| work.has_no_place) {
-                if ended.is_err() {
+            // Another donor finds blocks that a donor has passed over, and a donor for one file
+            // finds still smaller gaps. A search without success takes a second, so the first such
+            // search for one file is the last.
+            loop {
+                let before = waiting(&batch);
+                if before == 0 || ended.is_err() {
                     break;
                 }
-                (work.has_no_place, work.error) = (false, None);
-                ended = self.move_slices(&mut [(&mut *work, parts)], progress)?;
-                if work.has_no_place {
-                    break;
+                ended = self.move_waiting(&mut batch, &parts, usize::MAX, progress)?;
+                if waiting(&batch) == before && ended.is_ok() {
+                    ended = self.move_waiting(&mut batch, &parts, 1, progress)?;
+                    if waiting(&batch) == before {
+                        break;
+                    }
                 }
             }
         }
@@ -430,6 +440,20 @@ impl<'a> Mover<'a> {
         }
         progress(self.report.bytes());
         Ok(ended)
+    }
+
+    /// Moves at most `count` of the files of a batch that have found no place, with another donor.
+    fn move_waiting(
+        &mut self,
+        batch: &mut [Work<'_>],
+        parts: &[Vec<Extent>],
+        count: usize,
+        progress: &dyn Fn(u64),
+    ) -> Result<Result<(), Ended>, MoverError> {
+        let files = batch.iter_mut().zip(parts).filter(|(work, _)| work.has_no_place).take(count);
+        let mut slices: Vec<_> = files.map(|(work, parts)| (work, &parts[..])).collect();
+        slices.iter_mut().for_each(|(work, _)| (work.has_no_place, work.error) = (false, None));
+        self.move_slices(&mut slices, progress)
     }
 
     /// Moves a part of each file, all to the same drive, with one donor.
@@ -444,13 +468,12 @@ impl<'a> Mover<'a> {
         let aims: Vec<Run> = slices.iter().flat_map(|(work, _)| work.request.aims.iter().copied()).collect();
         let boundary = self.settings.boundary;
         let find_free = || self.file_system.free();
-        let Way::Exchange(knob) = &self.way else { return Ok(Ok(())) };
-        let mut arena = Arena::fill(&self.folder, knob, to, boundary, blocks, &aims, &find_free)?;
+        let mut arena = Arena::fill(&self.folder, to, boundary, blocks, &aims, &find_free)?;
         let mut placed = Vec::new();
         for (work, parts) in slices.iter_mut() {
             let len = parts.iter().map(|part| part.physical.len).sum();
             let Some(places) = arena.free.take(len) else {
-                work.error = Some(format!("no free place on the {}", name(to)));
+                work.error = Some(format!("the file system gave no free place on the {}", name(to)));
                 work.has_no_place = true;
                 continue;
             };
@@ -581,7 +604,10 @@ impl<'a> Mover<'a> {
         };
         let Some(donor) = nests.donor(work.request.to, self.settings.boundary, blocks)? else {
             work.has_no_place = true;
-            return Ok(Err(Unswapped::Because(format!("no free place on the {}", name(work.request.to)))));
+            return Ok(Err(Unswapped::Because(format!(
+                "the file system gave no free place on the {}",
+                name(work.request.to)
+            ))));
         };
         Self::note(&mut self.journal, work)?;
         self.journal.sync()?;
@@ -806,12 +832,21 @@ fn is_there(origin: &Origin) -> bool {
     std::fs::symlink_metadata(&origin.path).is_ok_and(|metadata| (metadata.ino(), born(&metadata)) == origin.key())
 }
 
+/// Returns the number of files of a batch that have found no place.
+fn waiting(batch: &[Work<'_>]) -> usize {
+    batch.iter().filter(|work| work.has_no_place).count()
+}
+
 /// Returns the moves that bring all files of a journal back, given the boundary between the drives.
-/// Files that have another path now are in `renamed`. Moves to the HDD come first, because they
+/// Files that have another path now are in `renamed`, and files that were removed are in `gone`. Moves to the HDD come first, because they
 /// free room on the SSD.
-fn moves_back(journal: &Journal, renamed: &HashMap<FileKey, PathBuf>) -> BTreeMap<u64, Vec<Request>> {
+fn moves_back(
+    journal: &Journal,
+    renamed: &HashMap<FileKey, PathBuf>,
+    gone: &HashSet<FileKey>,
+) -> BTreeMap<u64, Vec<Request>> {
     let mut back: BTreeMap<u64, Vec<Request>> = BTreeMap::new();
-    for origin in journal.origins() {
+    for origin in journal.origins().filter(|origin| !gone.contains(&origin.key())) {
         let path = renamed.get(&origin.key()).unwrap_or(&origin.path);
         let requests = requests_of(origin).map(|request| Request { path: path.clone(), ..request });
         back.entry(origin.boundary).or_default().extend(requests);

@@ -51,6 +51,8 @@ pub(super) struct Moved {
     split: u64,
     /// Files whose content was compared.
     verified: u64,
+    /// Files that were removed since they moved.
+    removed: u64,
     seconds: f64,
     bytes_per_second: Option<f64>,
     /// Reason for which the run ended early.
@@ -196,6 +198,7 @@ impl Moved {
             to_hdd: total(report.to_hdd),
             split: report.split,
             verified: report.verified,
+            removed: report.removed,
             seconds,
             bytes_per_second: (seconds > 0.0).then(|| report.bytes() as f64 / seconds),
             ended: report.ended.map(|ended| match ended {
@@ -223,6 +226,9 @@ impl Moved {
         }
         if self.verified > 0 {
             let _ = writeln!(text, "verified     {} files have the content that they had before", self.verified);
+        }
+        if self.removed > 0 {
+            let _ = writeln!(text, "removed      {} files since they moved", self.removed);
         }
         for Skipped { reason, files, first } in &self.skipped {
             let _ = writeln!(text, "not moved    {files} files: {reason}; the first is {first}");
