@@ -12,7 +12,7 @@ use super::refusal::Departure;
 use super::store::cache::Cache;
 use super::store::cache::checkpoint::{Checkpoint, Facts, Place, Step, next_superblock};
 use super::store::{CommitState, CommitWrite, MakeRoom};
-use super::{Job, TaskId, Volume};
+use super::{Job, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun};
 use crate::journal::SEGMENT_PAGES;
 use crate::journal::record::{self, Kind, PageHeader, Record};
@@ -366,8 +366,10 @@ impl<P: Payload> Volume<P> {
             self.refuse_writes(member);
         }
         let Some(log) = self.store.log_mut() else { return };
+        let blocks = log.segment_being_written(first).pieces.len() as u64 + SEGMENT_PAGES;
         let landed = matches!(status, Status::Done | Status::Gone);
         let waiting = if landed { log.written(first) } else { log.stays(first) };
+        self.mover.pace.appended(self.view.now, blocks_bytes(&self.view.layout, blocks));
         self.end_task(task);
         for waiter in waiting {
             let was_last = self.tasks.arrived(waiter);

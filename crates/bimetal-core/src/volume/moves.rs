@@ -223,7 +223,7 @@ impl<P: Payload> Volume<P> {
                         None => {}
                     }
                 }
-                Phase::Logging | Phase::Settled if self.must_await_turn(&job) => break,
+                Phase::Logging | Phase::Settled if self.must_await_flush(&job) => break,
                 Phase::Logging => {
                     self.take_turn();
                     job.phase = Phase::FlushingLog;

@@ -7,6 +7,14 @@ use crate::units::{Bytes, Nanoseconds};
 /// Content that a migration of a log has in memory at once, where that is enough.
 pub(in crate::volume) const LOG_BATCH: Bytes = Bytes::from_mib(64);
 
+/// Appends in a second from which on appends are a burst. A disk writes in order two to five times
+/// as fast.
+const BURST_RATE: Bytes = Bytes::from_mib(48);
+/// Bytes appended faster than [`BURST_RATE`] that make a burst.
+const BURST_MIN: Bytes = Bytes::from_mib(1);
+/// Bytes of a burst that count: a burst is over 21 ms after its last append.
+const BURST_MAX: Bytes = Bytes::from_mib(2);
+
 /// Limits of a move's write rate and memory.
 #[derive(Default)]
 pub(in crate::volume) struct Pace {
@@ -18,6 +26,11 @@ pub(in crate::volume) struct Pace {
     next_at: Nanoseconds,
     /// Time at which a move last began, or last began to use the drive of a log.
     last_turn: Nanoseconds,
+    /// Time at which an append to a log last ended.
+    last_append: Nanoseconds,
+    /// Bytes appended up to that time, less [`BURST_RATE`] for the time that passed: at most
+    /// [`BURST_MAX`].
+    burst: Bytes,
 }
 
 impl Pace {
@@ -52,6 +65,21 @@ impl Pace {
         self.last_turn = now;
     }
 
+    /// Notes that an append of `bytes` to a log ended.
+    pub(in crate::volume) fn appended(&mut self, now: Nanoseconds, bytes: Bytes) {
+        let passed = now.0.saturating_sub(self.last_append.0);
+        let drained = u128::from(passed) * u128::from(BURST_RATE.0) / 1_000_000_000;
+        let drained = u64::try_from(drained).unwrap_or(u64::MAX);
+        self.burst = Bytes((self.burst.0.saturating_sub(drained) + bytes.0).min(BURST_MAX.0));
+        self.last_append = now;
+    }
+
+    /// Returns the time from which on appends are no burst, if none follows.
+    pub(in crate::volume) fn burst_ends(&self) -> Nanoseconds {
+        let above = self.burst.0.saturating_sub(BURST_MIN.0);
+        self.last_append.saturating_add(Nanoseconds(above * 1_000_000_000 / BURST_RATE.0))
+    }
+
     /// Returns the time at which a move last began, or last began to use the drive of a log.
     pub(in crate::volume) fn last_turn(&self) -> Nanoseconds {
         self.last_turn
@@ -75,5 +103,20 @@ mod tests {
         let mut free = Pace::default();
         free.wrote(second, Bytes::from_mib(64));
         assert_eq!(free.next_at(), Nanoseconds::ZERO);
+    }
+
+    #[test]
+    fn burst_begins_above_its_rate_and_ends_soon_after() {
+        let mut pace = Pace::default();
+        let mut append = |ms: u64, kib: u64| {
+            let now = Nanoseconds::from_millis(ms);
+            pace.appended(now, Bytes::from_kib(kib));
+            pace.burst_ends().saturating_sub(now).0 / 1_000_000
+        };
+        let slow: Vec<u64> = (0..1000).map(|number| append(1000 + 10 * number, 480)).collect();
+        assert!(slow.iter().all(|&left| left == 0), "47 MiB a second are no burst");
+        let fast: Vec<u64> = (0..100).map(|number| append(20_000 + number, 160)).collect();
+        assert_eq!((fast[8], fast[20] > 0, fast[99]), (0, true, 20), "160 MiB a second are");
+        assert_eq!(append(20_500, 4), 0);
     }
 }

@@ -6,11 +6,15 @@
 //! append of 128 KiB costs about one seek and half a turn. So a disk that reads between appends
 //! takes a fraction of the appends that it could otherwise take, and requests wait. A flush of a
 //! log's disk delays all appends until the disk's cache is written. So a move begins neither a read
-//! nor a flush while an append is under way. Reads of a move go on in the pauses between appends.
+//! nor a flush while an append is under way. Reads and flushes of a move go on in the pauses between
+//! appends, but not within a burst: appends that come nearly as fast as the disk writes would wait
+//! for a read until the burst is over, and the cache of the disk is full of the burst when it is
+//! flushed.
 //!
 //! A log that is appended to without pause must still be emptied. If such a log is not emptied, it
 //! fills, and the writes that a loss of its drive would lose reach further back in time. So a move
-//! then takes a turn of a few reads once in [`TURN_EVERY`].
+//! then takes a turn of a few reads once in [`TURN_EVERY`], and flushes in a burst after
+//! [`FLUSH_AFTER`].
 
 use super::{MoveJob, Phase};
 use crate::layout::MemberId;
@@ -31,6 +35,10 @@ const REQUESTS_FOR_ONE: u32 = 4;
 /// disk's time.
 const TURN_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 
+/// Time after which a move flushes a log's disk, even within a burst of appends. A migration
+/// flushes the log twice. A disk writes its cache in about half a second.
+const FLUSH_AFTER: Nanoseconds = Nanoseconds::from_seconds(10);
+
 /// Returns the largest number of operations of a move on a drive on which requests have
 /// `foreground` operations under way.
 fn operations_at_once(foreground: u32, wanted: bool, urgent: bool) -> u32 {
@@ -46,29 +54,53 @@ impl<P: Payload> Volume<P> {
     /// Returns the time at which the next operation of a move may begin.
     pub(super) fn job_may_go_on_at(&self, job: &MoveJob<P>) -> Nanoseconds {
         match job.phase {
-            Phase::Reading | Phase::Sorting | Phase::Logging | Phase::Settled => self.next_turn_at(),
+            Phase::Reading | Phase::Sorting => self.next_turn_at(),
+            Phase::Logging | Phase::Settled => self.next_flush_at(),
             _ => self.move_may_go_on_at(),
         }
     }
 
-    /// Returns true if a move may not use the drive of a log at this time.
-    pub(super) fn must_await_turn(&self, job: &MoveJob<P>) -> bool {
-        !job.incomplete && self.next_turn_at() > self.view.now
+    /// Returns true if a move may not flush the drive of a log at this time.
+    pub(super) fn must_await_flush(&self, job: &MoveJob<P>) -> bool {
+        !job.incomplete && self.next_flush_at() > self.view.now
     }
 
     /// Returns the time at which a move may begin to use the drive with the slots. The returned
     /// time is now if nothing is appended to a log on a disk, or if requests wait for the move.
-    /// Otherwise the time is [`TURN_EVERY`] after the last turn.
+    /// Otherwise the time is [`TURN_EVERY`] after the last turn, or the end of a burst of appends.
     pub(super) fn next_turn_at(&self) -> Nanoseconds {
+        self.next_pause(TURN_EVERY)
+    }
+
+    /// Returns the time at which a move may flush the drive with the slots, by the same rule. Within
+    /// a burst, the time is [`FLUSH_AFTER`] after the last turn.
+    fn next_flush_at(&self) -> Nanoseconds {
+        self.next_pause(if self.is_burst() { FLUSH_AFTER } else { TURN_EVERY })
+    }
+
+    /// Returns the time of the next pause between appends, at most `longest` after the last turn.
+    fn next_pause(&self, longest: Nanoseconds) -> Nanoseconds {
         if !self.appends_come_first() || self.is_move_awaited() {
             return self.view.now;
         }
-        self.mover.pace.last_turn().saturating_add(TURN_EVERY).max(self.view.now)
+        let latest = self.mover.pace.last_turn().saturating_add(longest);
+        let at = if self.is_appending() { latest } else { latest.min(self.mover.pace.burst_ends()) };
+        at.max(self.view.now)
     }
 
-    /// Returns true if a log on a disk is being appended to.
+    /// Returns true if an append to the log is under way.
+    fn is_appending(&self) -> bool {
+        self.store.log().is_some_and(LogTail::is_being_written)
+    }
+
+    /// Returns true within a burst of appends.
+    fn is_burst(&self) -> bool {
+        self.mover.pace.burst_ends() > self.view.now
+    }
+
+    /// Returns true if a log on a disk is being appended to, or is within a burst of appends.
     fn appends_come_first(&self) -> bool {
-        self.store.log().is_some_and(LogTail::is_being_written) && self.slots_are_on_disk()
+        (self.is_appending() || self.is_burst()) && self.slots_are_on_disk()
     }
 
     /// Notes that a move begins to use the drive with the slots.
@@ -107,7 +139,7 @@ mod tests {
 
     const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);
 
-    /// A volume with 600 blocks in its log. Home answers at once. The log's drive answers when the
+    /// A volume with blocks in its log. Home answers at once. The log's drive answers when the
     /// test asks for an answer.
     struct Scene {
         volume: Volume<NoPayload>,
@@ -119,12 +151,24 @@ mod tests {
 
     impl Scene {
         fn new(scheme: &str, settings: &[(&str, &str)]) -> Self {
+            Self::with(600, scheme, settings)
+        }
+
+        /// Returns a scene with `blocks` blocks in the log.
+        fn with(blocks: u64, scheme: &str, settings: &[(&str, &str)]) -> Self {
             let volume = Bench::new(scheme, settings).volume;
             let log = volume.member_of_slots().0;
             let mut scene = Self { volume, now: Nanoseconds::ZERO, log, under_way: Vec::new(), requests: 0 };
-            scene.write(0, 600);
+            scene.write(0, blocks);
             scene.all_answered();
             scene
+        }
+
+        /// Appends a little more than 1 MiB at one moment.
+        fn burst(&mut self) {
+            (0..4).for_each(|at| self.write(1000 + 100 * at, 66));
+            assert_eq!(self.asked().len(), 4);
+            (0..4).for_each(|_| assert_eq!(self.answered("Write"), [""; 0]));
         }
 
         fn write(&mut self, block: u64, blocks: u64) {
@@ -233,6 +277,29 @@ mod tests {
         assert_eq!(scene.asked(), ["Write 24"]);
         assert_eq!(scene.answered("Write"), [""; 0]);
         assert_eq!(scene.answered("Write"), ["Flush 0"]);
+    }
+
+    /// On the trace CloudPhysics, a migration read and flushed the log in the short pauses of a
+    /// burst of 290 MiB. Writes waited for up to a second, and the mean of the whole trace was
+    /// 6.5 ms.
+    #[test]
+    fn migration_reads_the_log_after_a_burst() {
+        let mut scene = Scene::with(300, "griffin", TIMED);
+        scene.pass(Nanoseconds::from_millis(9_999));
+        scene.burst();
+        assert_eq!(scene.pass(Nanoseconds::from_millis(1)), [""; 0], "the burst may go on");
+        assert!(scene.volume.view().moving);
+        assert_eq!(scene.pass(Nanoseconds::from_millis(1)).len(), 4);
+    }
+
+    #[test]
+    fn migration_flushes_the_log_after_a_burst() {
+        let mut scene = Scene::with(300, "griffin", TIMED);
+        assert_eq!(scene.pass(Nanoseconds::from_seconds(10)).len(), 3);
+        scene.burst();
+        assert_eq!((0..3).map(|_| scene.answered("Read").len()).collect::<Vec<_>>(), [0; 3]);
+        assert_eq!(scene.pass(Nanoseconds::from_millis(1)), [""; 0], "a flush would write the burst first");
+        assert_eq!(scene.pass(Nanoseconds::from_millis(1)), ["Flush 0"]);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! A volume has slots that are a cache or a log, ranges that change their homes, or nothing off
 //! home. A [`Kind`] has the methods that every kind of store implements in its own way: the room
-//! for a write, its part of a commit, the slots that become free. [`Store::kind`] is the only place
-//! that tells the kinds of store apart. Machines of one kind ask for [their own](Store::cache)
-//! store: the checkpoint of a cache, the index of a log.
+//! for a write, its part of a commit, the slots that become free; [`Store::kind`] returns them.
+//! Machines of one kind ask for [their own](Store::cache) store: the checkpoint of a cache, the
+//! index of a log. So do promotions, which take slots of a cache.
 
 pub(super) mod cache;
 mod log;
