@@ -198,7 +198,7 @@ impl Experiment<'_> {
     ) -> Result<Option<WarmUp>, ExperimentError> {
         let choices = &*subject.applied(choices);
         let Ok(Some(mut setup)) = self.own_setup(subject, choices, survey) else { return Ok(None) };
-        let play = self.prepare(&mut setup, choices, &|| self.requests(survey))?;
+        let play = self.prepare(&mut setup, choices, &|| self.requests(survey, 0))?;
         let (mut curve, mut windows) = (Curve::default(), 0);
         let mut watch = |setup: &Setup, submitted: u64| {
             if submitted * WINDOWS as u64 >= (windows + 1) * survey.requests {
@@ -206,7 +206,7 @@ impl Experiment<'_> {
                 curve.note(setup);
             }
         };
-        match simulate_watched(&mut setup, self.requests(survey)?, play, &mut watch) {
+        match simulate_watched(&mut setup, self.requests(survey, 0)?, play, &mut watch) {
             Ok(_) => Ok(Some(curve.warm_up())),
             Err(SimulationError::Failed { .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -387,7 +387,8 @@ impl Experiment<'_> {
         };
         setup.start = disturbance.start();
         let shifts = disturbance.shifts(&setup, choices, survey);
-        let open = || Ok(disturbance.disturb(self.requests(survey)?, shifts.clone(), survey.clock()));
+        let requests = || self.requests(survey, disturbance.drawing());
+        let open = || Ok(disturbance.disturb(requests()?, shifts.clone(), survey.clock()));
         let mut simulator = self.begin(&mut setup, choices, &open, survey)?;
         match play(&mut simulator, open()?, survey, count) {
             Ok(measured) => {
@@ -419,8 +420,8 @@ impl Experiment<'_> {
         let recording = load.filter(|_| self.keep.is_none());
         let recording = recording.and_then(|load| Recording::beside_run(&mut setup, choices, load));
         let began = Instant::now();
-        let mut simulator = self.begin(&mut setup, choices, &|| self.requests(survey), survey)?;
-        let measured = play(&mut simulator, self.requests(survey)?, survey, count)?;
+        let mut simulator = self.begin(&mut setup, choices, &|| self.requests(survey, 0), survey)?;
+        let measured = play(&mut simulator, self.requests(survey, 0)?, survey, count)?;
         let wall_s = began.elapsed().as_secs_f64();
         let speed = RunSpeed {
             wall_s: Some(wall_s),
@@ -513,8 +514,8 @@ impl Experiment<'_> {
         .into()
     }
 
-    fn requests(&self, survey: &Survey) -> Result<Requests<'_>, WorkloadError> {
-        let requests = self.workload.open()?;
+    fn requests(&self, survey: &Survey, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
+        let requests = self.workload.open_drawn(drawing)?;
         if !self.choices.compact {
             return Ok(requests);
         }
@@ -640,8 +641,8 @@ struct Compacted<'a> {
 }
 
 impl Workload for Compacted<'_> {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
-        self.experiment.requests(self.survey)
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
+        self.experiment.requests(self.survey, drawing)
     }
 
     fn grid(&self) -> u64 {

@@ -27,7 +27,7 @@ struct Recorded {
 }
 
 impl Workload for Recorded {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, _drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/block-layer").join(self.name);
         let options =
             OpenOptions { format: Some(&formats::tracefs::INFO), event: Some(self.event), ..OpenOptions::default() };

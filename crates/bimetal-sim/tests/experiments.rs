@@ -30,7 +30,7 @@ use bimetal_trace::{Hints, OpenOptions, Request, Trace};
 struct File(PathBuf);
 
 impl Workload for File {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, _drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         let trace = Trace::open(&self.0, &OpenOptions::default())?;
         Ok(Box::new(trace.map(|request| request.map_err(WorkloadError::from))))
     }

@@ -50,10 +50,10 @@ impl FromStr for Alignment {
 pub(crate) enum Times {
     /// The times of the trace.
     AsIs,
-    /// Equal distances within each second.
-    Spread,
     /// Random times within each second.
-    Poisson,
+    Spread,
+    /// Equal distances within each second.
+    Equal,
 }
 
 impl FromStr for Times {
@@ -62,9 +62,9 @@ impl FromStr for Times {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "as-is" => Ok(Self::AsIs),
-            "spread" => Ok(Self::Spread),
-            "poisson" => Ok(Self::Poisson),
-            _ => Err("expected as-is, spread or poisson".to_owned()),
+            "spread" | "poisson" => Ok(Self::Spread),
+            "equal" => Ok(Self::Equal),
+            _ => Err("expected as-is, spread or equal".to_owned()),
         }
     }
 }
@@ -230,8 +230,8 @@ impl TraceWorkload {
         }
         self.within = match played.times {
             Some(Times::AsIs) => None,
-            None | Some(Times::Spread) => Some(Within::Equal),
-            Some(Times::Poisson) => Some(Within::Random(played.seed)),
+            None | Some(Times::Spread) => Some(Within::Random { seed: played.seed, drawing: 0 }),
+            Some(Times::Equal) => Some(Within::Equal),
         };
         Ok(vec![Finding::whole_seconds(self.within)])
     }
@@ -272,16 +272,16 @@ impl TraceWorkload {
 }
 
 impl Workload for TraceWorkload {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         let mut requests = match &self.source {
-            Source::Memory(trace) => trace.requests.open()?,
+            Source::Memory(trace) => trace.requests.open_drawn(drawing)?,
             Source::Read(readable) => self.kept.or_decode(|| self.decode(readable))?,
         };
         if let Some((block, first)) = self.grid {
             requests = aligned(requests, block, first);
         }
         Ok(match self.within {
-            Some(within) => spread(requests, within),
+            Some(within) => spread(requests, within.drawn(drawing)),
             None => requests,
         })
     }

@@ -121,9 +121,9 @@ fn described(path: &Path) -> Result<Vec<WorkloadSpec>, Error> {
 }
 
 impl Part {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         match self {
-            Self::Trace(trace) => trace.open(),
+            Self::Trace(trace) => trace.open_drawn(drawing),
             Self::Described { phases, seed, limit } => {
                 let requests = Generator::new(phases, *seed)?;
                 Ok(Box::new(requests.take(limit.unwrap_or(u64::MAX) as usize).map(Ok)))
@@ -133,11 +133,11 @@ impl Part {
 }
 
 impl Workload for Workloads {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         if let [only] = self.parts.as_slice() {
-            return only.open();
+            return only.open_drawn(drawing);
         }
-        let parts = self.parts.iter().map(Part::open).collect::<Result<Vec<_>, _>>()?;
+        let parts = self.parts.iter().map(|part| part.open_drawn(drawing)).collect::<Result<Vec<_>, _>>()?;
         Ok(Box::new(Together { ahead: parts.into_iter().map(Ahead::new).collect(), devices: BTreeMap::new() }))
     }
 

@@ -8,14 +8,15 @@ impl Finding {
     /// their seconds.
     pub fn whole_seconds(spread: Option<Within>) -> Self {
         let (text, remedy) = match spread {
-            Some(Within::Equal) => (
-                "The trace's times are whole seconds; the requests of each second were spread over it. Bursts within a \
-                 second are not known, and would lengthen waits.",
-                "--times as-is plays them at once, --times poisson at random times of their second",
+            Some(Within::Random { .. }) => (
+                "The trace's times are whole seconds; the requests of each second arrive at random times of it. Bursts \
+                 within a second are not known, and would lengthen waits.",
+                "--seed draws other times, --times as-is plays the requests of a second at once",
             ),
-            Some(Within::Random(_)) => (
-                "The trace's times are whole seconds; the requests of each second arrive at random times of it.",
-                "--seed draws other times, --times spread has equal distances",
+            Some(Within::Equal) => (
+                "The trace's times are whole seconds; the requests of each second arrive at equal distances. A disk \
+                 never has several of them at once, so it cannot sort them, and looks slower than it is.",
+                "--times spread",
             ),
             None => (
                 "The trace's times are whole seconds: the requests of a second arrive at once, so response times \

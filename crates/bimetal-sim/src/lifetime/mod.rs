@@ -587,7 +587,7 @@ mod tests {
     fn short_workload_is_opened_once_for_all_rounds() {
         struct Opened(Vec<Request>, std::sync::atomic::AtomicU32);
         impl Workload for Opened {
-            fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+            fn open_drawn(&self, _drawing: u64) -> Result<Requests<'_>, WorkloadError> {
                 self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 self.0.open()
             }

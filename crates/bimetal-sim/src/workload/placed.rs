@@ -73,12 +73,12 @@ pub struct Placed<'a> {
 }
 
 impl Workload for Placed<'_> {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         let place = |request: Result<Request, WorkloadError>| match request {
             Ok(request) => self.placement.place(request).map(Ok),
             Err(error) => Some(Err(error)),
         };
-        Ok(Box::new(self.workload.open()?.filter_map(place)))
+        Ok(Box::new(self.workload.open_drawn(drawing)?.filter_map(place)))
     }
 
     fn grid(&self) -> u64 {

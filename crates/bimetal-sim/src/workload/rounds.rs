@@ -63,14 +63,14 @@ impl<'a> Rounds<'a> {
 }
 
 impl Workload for Rounds<'_> {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
-        let first = self.workload.open()?;
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
+        let first = self.workload.open_drawn(drawing)?;
         if self.rounds <= 1 {
             return Ok(first);
         }
-        let round = |number: u64| -> Requests<'_> {
+        let round = move |number: u64| -> Requests<'_> {
             let later = Nanoseconds(self.period.0.saturating_mul(number));
-            match self.workload.open() {
+            match self.workload.open_drawn(drawing) {
                 Ok(requests) => Box::new(requests.map(move |request| request.map(|request| postponed(request, later)))),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             }
@@ -140,7 +140,7 @@ mod tests {
     fn error_of_a_round_is_passed_on() {
         struct OpensOnce(std::sync::atomic::AtomicU32);
         impl Workload for OpensOnce {
-            fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+            fn open_drawn(&self, _drawing: u64) -> Result<Requests<'_>, WorkloadError> {
                 match self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
                     0 | 1 => Ok(Box::new(at(&[1]).into_iter().map(Ok))),
                     _ => Err("the trace is gone".into()),

@@ -14,15 +14,37 @@ use super::{Requests, WorkloadError};
 pub enum Within {
     /// At equal distances.
     Equal,
-    /// At random times, as in a Poisson process; the value is the seed of the random numbers.
-    Random(u64),
+    /// At random times, as in a Poisson process.
+    Random {
+        /// Seed of the random numbers.
+        seed: u64,
+        /// Number of the drawing.
+        drawing: u64,
+    },
+}
+
+impl Within {
+    /// Returns the times of another drawing. Drawing 0 of equal distances has equal distances; the
+    /// other drawings have random times.
+    pub fn drawn(self, drawing: u64) -> Self {
+        match self {
+            Self::Equal if drawing == 0 => Self::Equal,
+            Self::Equal => Self::Random { seed: 0, drawing },
+            Self::Random { seed, .. } => Self::Random { seed, drawing },
+        }
+    }
 }
 
 /// Spreads the requests that have the same time over the second that begins at this time.
 pub fn spread(requests: Requests<'_>, within: Within) -> Requests<'_> {
     let random = match within {
         Within::Equal => None,
-        Within::Random(seed) => Some(Pcg64Mcg::new(u128::from(seed) | 1 << 64)),
+        Within::Random { seed, drawing } => {
+            let mut random = Pcg64Mcg::new(u128::from(seed) << 64 ^ u128::from(drawing) << 1 | 1);
+            // The first numbers of a generator with similar seeds are similar.
+            (0..8).for_each(|_| _ = random.next_u64());
+            Some(random)
+        }
     };
     Box::new(Seconds { requests, next: None, second: Vec::new().into_iter(), random })
 }
@@ -115,11 +137,20 @@ mod tests {
     }
 
     #[test]
+    fn other_drawings_of_equal_distances_are_random() {
+        assert_eq!(Within::Equal.drawn(0), Within::Equal);
+        let times = arrivals(Within::Equal.drawn(1));
+        assert_ne!(times, arrivals(Within::Equal));
+        assert_ne!(times, arrivals(Within::Equal.drawn(2)));
+    }
+
+    #[test]
     fn random_times_stay_in_their_second_and_in_order() {
-        let (one, other) = (arrivals(Within::Random(1)), arrivals(Within::Random(2)));
-        assert_ne!(one, other);
-        assert_eq!(one, arrivals(Within::Random(1)));
-        for times in [one, other] {
+        let random = |seed, drawing| arrivals(Within::Random { seed, drawing: 0 }.drawn(drawing));
+        let (one, other, drawn) = (random(2, 0), random(3, 0), random(2, 1));
+        assert!(one != other && one != drawn && other != drawn);
+        assert_eq!(one, random(2, 0));
+        for times in [one, other, drawn] {
             assert!(times.is_sorted_by_key(|&(_, ms)| ms), "{times:?}");
             let seconds: Vec<u64> = times.iter().map(|&(_, ms)| ms / 1000).collect();
             assert_eq!(seconds, [3, 3, 3, 3, 4, 9, 9]);

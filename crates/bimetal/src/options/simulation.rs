@@ -125,10 +125,10 @@ pub(crate) struct SimulationOptions {
     /// aligned [default: 0]
     #[arg(long, help_heading = heading::TRACE, value_name = "SECTOR|auto", conflicts_with = "files", allow_hyphen_values = true)]
     pub(crate) align: Option<Alignment>,
-    /// Times of requests in a trace of whole seconds; as-is: unchanged; spread: evenly over each
-    /// second; poisson: at random in each second [default: spread if several requests share a
-    /// second]
-    #[arg(long, help_heading = heading::TRACE, value_name = "as-is|spread|poisson")]
+    /// Times of requests in a trace of whole seconds; as-is: unchanged; spread or poisson: at
+    /// random in each second; equal: at equal distances in each second [default: spread if several
+    /// requests share a second]
+    #[arg(long, help_heading = heading::TRACE, value_name = "as-is|spread|equal")]
     times: Option<Times>,
     /// Map of files, as offset,length,path in bytes, for combo, dataplex and os-managed
     #[arg(long, help_heading = heading::TRACE, value_name = "MAP.csv", conflicts_with = "compact")]

@@ -52,12 +52,12 @@ impl<'a> Relocated<'a> {
 }
 
 impl Workload for Relocated<'_> {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         let relocate = |request: Result<Request, WorkloadError>| match request {
             Ok(request) => self.requests(&request).into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error)],
         };
-        Ok(Box::new(self.workload.open()?.flat_map(relocate)))
+        Ok(Box::new(self.workload.open_drawn(drawing)?.flat_map(relocate)))
     }
 
     fn grid(&self) -> u64 {

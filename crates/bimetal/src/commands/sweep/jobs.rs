@@ -302,7 +302,7 @@ mod tests {
             ("compact", "true"),
             ("merge", "'on'"),
             ("align", "63"),
-            ("times", "'poisson'"),
+            ("times", "'equal'"),
             ("seed", "1"),
         ];
         let not_here = ["files", "list"];

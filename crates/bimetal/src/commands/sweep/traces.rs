@@ -34,7 +34,8 @@ pub(super) fn name_of_requests(job: &Prepared) -> String {
     let given = |option: &str| job.spelled.get(option).map_or("", String::as_str);
     OF_THE_REQUESTS.iter().for_each(|option| name += &format!("\n{option}={}", given(option)));
     name += &format!("\nclosed={}", given("replay").starts_with("closed"));
-    if given("times") == "poisson" {
+    // The seed draws the times within a second of a trace in whole seconds.
+    if !["as-is", "equal"].contains(&given("times")) {
         name += &format!("\nseed={}", given("seed"));
     }
     name
@@ -62,8 +63,8 @@ impl Loaded {
 }
 
 impl Workload for Loaded {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
-        self.workload.open()
+    fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
+        self.workload.open_drawn(drawing)
     }
 
     fn grid(&self) -> u64 {
