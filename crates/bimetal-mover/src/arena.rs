@@ -1,14 +1,14 @@
 //! Donors: files without a name, with blocks on the wanted drive.
 //!
-//! ext4 allocates a block near the neighbouring blocks of the file: near the extent that lies before
-//! the new block in the file. The allocator aims at the same distance on the device that the new
-//! block has in the file. So a donor first gets one block, the seed, anywhere. To aim at a block of
-//! the device, the donor allocates at the same distance after one of its extents. The allocator takes free blocks of the block group that is aimed at (128 MiB), or of a
-//! later group. The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to
-//! 5000 blocks. The first group of each 16 (a flex group) gives its blocks to requests of one block
-//! only. The allocator may take other blocks, too: The call FIEMAP returns the blocks that a donor
-//! has, and only blocks on the wanted drive are used. A request that misses is repeated with half
-//! the size.
+//! ext4 allocates a block near the neighbouring blocks of the file: near the extent that lies
+//! before the new block in the file. The allocator aims at the same distance on the device that the
+//! new block has in the file. So a donor first gets one block, the seed, anywhere. To aim at a
+//! block of the device, the donor allocates at the same distance after one of its extents. The
+//! allocator takes free blocks of the block group that is aimed at (128 MiB), or of a later group.
+//! The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to 5000 blocks. The
+//! first group of each 16 (a flex group) gives its blocks to requests of one block only. The
+//! allocator may take other blocks, too: The call FIEMAP returns the blocks that a donor has, and
+//! only blocks on the wanted drive are used. A request that misses is repeated with half the size.
 //!
 //! A donor has no name (`O_TMPFILE`). When the program that has a donor ends, for whatever reason,
 //! the kernel frees the donor's blocks. After a power cut, the recovery of the file system frees
@@ -240,8 +240,8 @@ impl Search<'_> {
         self.placed.insert(extent.logical, extent);
     }
 
-    /// Returns the place in the donor that aims at the block `target`: at the same distance from the
-    /// extent before it as the target has on the device. A place before the first extent counts
+    /// Returns the place in the donor that aims at the block `target`: at the same distance from
+    /// the extent before it as the target has on the device. A place before the first extent counts
     /// from the first. Without such a place, returns the first unused place after the seed.
     fn logical_for(&self, target: u64, size: u64) -> Option<u64> {
         let target = self.after_placed(target);

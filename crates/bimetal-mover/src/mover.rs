@@ -838,8 +838,8 @@ fn waiting(batch: &[Work<'_>]) -> usize {
 }
 
 /// Returns the moves that bring all files of a journal back, given the boundary between the drives.
-/// Files that have another path now are in `renamed`, and files that were removed are in `gone`. Moves to the HDD come first, because they
-/// free room on the SSD.
+/// Files that have another path now are in `renamed`, and files that were removed are in `gone`.
+/// Moves to the HDD come first, because they free room on the SSD.
 fn moves_back(
     journal: &Journal,
     renamed: &HashMap<FileKey, PathBuf>,

@@ -6,10 +6,10 @@
 //! append of 128 KiB costs about one seek and half a turn. So a disk that reads between appends
 //! takes a fraction of the appends that it could otherwise take, and requests wait. A flush of a
 //! log's disk delays all appends until the disk's cache is written. So a move begins neither a read
-//! nor a flush while an append is under way. Reads and flushes of a move go on in the pauses between
-//! appends, but not within a burst: appends that come nearly as fast as the disk writes would wait
-//! for a read until the burst is over, and the cache of the disk is full of the burst when it is
-//! flushed.
+//! nor a flush while an append is under way. Reads and flushes of a move go on in the pauses
+//! between appends, but not within a burst: appends that come nearly as fast as the disk writes
+//! would wait for a read until the burst is over, and the cache of the disk is full of the burst
+//! when it is flushed.
 //!
 //! A log that is appended to without pause must still be emptied. If such a log is not emptied, it
 //! fills, and the writes that a loss of its drive would lose reach further back in time. So a move
@@ -72,8 +72,8 @@ impl<P: Payload> Volume<P> {
         self.next_pause(TURN_EVERY)
     }
 
-    /// Returns the time at which a move may flush the drive with the slots, by the same rule. Within
-    /// a burst, the time is [`FLUSH_AFTER`] after the last turn.
+    /// Returns the time at which a move may flush the drive with the slots, by the same rule.
+    /// Within a burst, the time is [`FLUSH_AFTER`] after the last turn.
     fn next_flush_at(&self) -> Nanoseconds {
         self.next_pause(if self.is_burst() { FLUSH_AFTER } else { TURN_EVERY })
     }
