@@ -65,6 +65,8 @@ struct Search<'a> {
     /// Extents of the donor on the wanted drive, the seed included, by their first block in the
     /// donor.
     placed: BTreeMap<u64, Extent>,
+    /// Blocks of the device that the donor has.
+    taken: Runs,
     /// Place in the donor for drained blocks, far from all blocks that are aimed at.
     drain_at: u64,
     /// Number of drained blocks.
@@ -99,8 +101,9 @@ impl Arena {
         }
         let Some(&seed) = extents(&arena.donor, at..at + 1).map_err(at_folder)?.first() else { return Ok(arena) };
         let placed = BTreeMap::from([(seed.logical, seed)]);
+        let taken = [seed.physical].into_iter().collect();
         let drain_at = if side == Side::Ssd { FILE_END - MARGIN / 2 } else { 0 };
-        let mut search = Search { donor: &arena.donor, side, boundary, seed, placed, drain_at, drained: 0 };
+        let mut search = Search { donor: &arena.donor, side, boundary, seed, placed, taken, drain_at, drained: 0 };
         let mut found = Vec::new();
         let mut left = blocks;
         search.near(aims, &mut left, &mut found).map_err(at_folder)?;
@@ -138,15 +141,16 @@ impl Search<'_> {
                     return Ok(());
                 }
                 let size = aim.len.min(*left).min(size_max);
-                let (mut good, is_full) = self.request(aim.start, size)?;
-                let is_elsewhere = good.first().is_some_and(|extent| group(extent.physical.start) != group(aim.start));
-                if is_elsewhere && group_with_hits == Some(group(aim.start)) {
+                let target = self.after_placed(aim.start);
+                let (mut good, is_full) = self.request(target, size)?;
+                let is_elsewhere = good.first().is_some_and(|extent| group(extent.physical.start) != group(target));
+                if is_elsewhere && group_with_hits == Some(group(target)) {
                     // Other requests get the blocks aimed at, and could not follow these blocks.
                     self.give_back(&std::mem::take(&mut good))?;
+                } else if !good.is_empty() && !is_elsewhere {
+                    group_with_hits = Some(group(target));
                 }
-                if !good.is_empty() && !is_elsewhere {
-                    group_with_hits = Some(group(aim.start));
-                }
+                good.iter().for_each(|extent| self.place(*extent));
                 let hit: u64 = good.iter().map(|extent| extent.physical.len).sum();
                 *left -= hit.min(*left);
                 found.extend(good);
@@ -215,21 +219,20 @@ impl Search<'_> {
         for extent in bad {
             free(self.donor, extent.logical, extent.physical.len)?;
         }
-        good.iter().for_each(|extent| self.place(*extent));
         Ok((good, is_full))
     }
 
     /// Frees blocks that the donor has.
-    fn give_back(&mut self, extents: &[Extent]) -> Result<(), Errno> {
+    fn give_back(&self, extents: &[Extent]) -> Result<(), Errno> {
         for extent in extents {
             free(self.donor, extent.logical, extent.physical.len)?;
-            self.placed.remove(&extent.logical);
         }
         Ok(())
     }
 
     /// Adds an extent of the donor.
     fn place(&mut self, extent: Extent) {
+        self.taken.insert(extent.physical);
         if let Some((_, before)) = self.placed.range_mut(..extent.logical).next_back() {
             let follows = before.logical + before.physical.len == extent.logical;
             if follows && before.physical.end() == extent.physical.start {
@@ -244,7 +247,6 @@ impl Search<'_> {
     /// the extent before it as the target has on the device. A place before the first extent counts
     /// from the first. Without such a place, returns the first unused place after the seed.
     fn logical_for(&self, target: u64, size: u64) -> Option<u64> {
-        let target = self.after_placed(target);
         let nexts = self.placed.keys().copied().skip(1).chain([FILE_END]);
         let mut best: Option<(u64, u64)> = None;
         for (number, (extent, next)) in self.placed.values().zip(nexts).enumerate() {
@@ -260,15 +262,8 @@ impl Search<'_> {
     }
 
     /// Returns the first block of the device from `target` on that the donor does not have.
-    fn after_placed(&self, mut target: u64) -> u64 {
-        let mut runs: Vec<Run> = self.placed.values().map(|extent| extent.physical).collect();
-        runs.sort_unstable_by_key(|run| run.start);
-        for run in runs {
-            if run.start <= target && target < run.end() {
-                target = run.end();
-            }
-        }
-        target
+    fn after_placed(&self, target: u64) -> u64 {
+        self.taken.iter().find(|run| run.start <= target && target < run.end()).map_or(target, Run::end)
     }
 
     /// Returns the first place of `size` blocks after the seed that is unused.

@@ -4,8 +4,9 @@
 //! file. Only a smaller request is placed near the other blocks of its file, and a donor needs such
 //! requests. For smaller requests the allocator keeps blocks ready at some place,
 //! `mb_group_prealloc` (512) at once, and a request gets these blocks instead of the blocks aimed
-//! at. So the first setting is raised, and the second lowered, while a batch of files moves. The
-//! notes of the moves are small writes, too, and would leave blocks ready between two donors.
+//! at. So the first setting is raised, and the second lowered, while a donor gets its blocks,
+//! and while the moves are noted: notes are small writes, too, and would leave blocks ready beside
+//! those of the next donor. That takes a few milliseconds for each batch.
 //!
 //! A note for each setting in the folder of the state keeps its value before the run. A run that is
 //! killed leaves these notes, and the next run restores the settings.

@@ -403,8 +403,6 @@ impl<'a> Mover<'a> {
         mut batch: Vec<Work<'_>>,
         progress: &dyn Fn(u64),
     ) -> Result<Result<(), Ended>, MoverError> {
-        let Way::Exchange(knob) = &self.way else { return Ok(Ok(())) };
-        let _changed = knob.change()?;
         let mut ended = Ok(());
         if let [work] = &mut batch[..] {
             let parts = sliced(std::mem::take(&mut work.parts));
@@ -468,6 +466,8 @@ impl<'a> Mover<'a> {
         let aims: Vec<Run> = slices.iter().flat_map(|(work, _)| work.request.aims.iter().copied()).collect();
         let boundary = self.settings.boundary;
         let find_free = || self.file_system.free();
+        let Way::Exchange(knob) = &self.way else { return Ok(Ok(())) };
+        let changed = knob.change()?;
         let mut arena = Arena::fill(&self.folder, to, boundary, blocks, &aims, &find_free)?;
         let mut placed = Vec::new();
         for (work, parts) in slices.iter_mut() {
@@ -481,6 +481,7 @@ impl<'a> Mover<'a> {
             placed.push((work, paired(parts, &places, &arena), len));
         }
         self.journal.sync()?;
+        drop(changed);
         let (mut last, mut moved) = (None, 0);
         for (work, pairs, len) in placed {
             if let Err(ended) = self.exchange_all(work, &pairs, &arena)? {
