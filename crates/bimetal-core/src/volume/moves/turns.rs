@@ -69,21 +69,22 @@ impl<P: Payload> Volume<P> {
     /// time is now if nothing is appended to a log on a disk, or if requests wait for the move.
     /// Otherwise the time is [`TURN_EVERY`] after the last turn, or the end of a burst of appends.
     pub(super) fn next_turn_at(&self) -> Nanoseconds {
-        self.next_pause(TURN_EVERY)
+        self.next_pause(self.mover.pace.last_turn().saturating_add(TURN_EVERY))
     }
 
     /// Returns the time at which a move may flush the drive with the slots, by the same rule.
-    /// Within a burst, the time is [`FLUSH_AFTER`] after the last turn.
+    /// Within a burst, the time is the end of the burst, or [`FLUSH_AFTER`] after the last turn.
     fn next_flush_at(&self) -> Nanoseconds {
-        self.next_pause(if self.is_burst() { FLUSH_AFTER } else { TURN_EVERY })
+        let pace = &self.mover.pace;
+        let turn = pace.last_turn().saturating_add(TURN_EVERY);
+        self.next_pause(turn.max(pace.burst_ends()).min(pace.last_turn().saturating_add(FLUSH_AFTER)))
     }
 
-    /// Returns the time of the next pause between appends, at most `longest` after the last turn.
-    fn next_pause(&self, longest: Nanoseconds) -> Nanoseconds {
+    /// Returns the time of the next pause between appends, or `latest` if that is earlier.
+    fn next_pause(&self, latest: Nanoseconds) -> Nanoseconds {
         if !self.appends_come_first() || self.is_move_awaited() {
             return self.view.now;
         }
-        let latest = self.mover.pace.last_turn().saturating_add(longest);
         let at = if self.is_appending() { latest } else { latest.min(self.mover.pace.burst_ends()) };
         at.max(self.view.now)
     }
