@@ -189,7 +189,7 @@ pub struct Watched {
 }
 
 impl Workload for Watched {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+    fn open_drawn(&self, _drawing: u64) -> Result<Requests<'_>, WorkloadError> {
         let Self { columns, watcher } = self;
         Ok(Box::new((0..columns.len()).map(|at| {
             watcher.check();

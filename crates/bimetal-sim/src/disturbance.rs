@@ -10,7 +10,8 @@
 //! - *Phase.* The run starts up to [`START_MAX`] later. At that later time the platters have turned
 //!   by a further random angle, and the timers of a scheme are at another point of their periods.
 //! - *Pace.* All times are longer or shorter by up to a part of [`PACE_PART`]. So a timer of 900 s
-//!   ends up to 0.9 s earlier or later in the trace, before or after a burst.
+//!   ends up to 0.9 s earlier or later in the trace, before or after a burst. With hints, which
+//!   have times of their own, times stay.
 //! - *Arrivals.* Each tick of the clock that recorded the trace is delayed by a random part of a
 //!   tick. Requests of a tick stay together, and no request overtakes another. If a trace was
 //!   recorded in whole seconds, its requests have other times within their seconds.
@@ -57,6 +58,8 @@ pub struct Disturbance {
     start: Nanoseconds,
     /// Change of all times, in parts of [`PACE_STEPS`].
     pace: i64,
+    /// Number of the drawing of the times that the recording does not tell.
+    drawing: u64,
     /// Seed of the delays of ticks.
     jitter: u64,
 }
@@ -71,7 +74,7 @@ impl Disturbance {
         let (shift, jitter) = (random.next_u64(), random.next_u64());
         let most = PACE_STEPS / PACE_PART;
         let pace = (random.next_u64() % (2 * most as u64 + 1)) as i64 - most;
-        Self { shift, start, pace, jitter }
+        Self { shift, start, pace, drawing: jitter, jitter }
     }
 
     /// Returns the delay of the start.
@@ -79,9 +82,15 @@ impl Disturbance {
         self.start
     }
 
+    /// Returns this disturbance for a run with these choices. Hints have times of their own, so
+    /// requests beside hints keep their pace, and their times within a second.
+    pub(crate) fn with(self, choices: &Choices) -> Self {
+        if choices.hints.is_empty() { self } else { Self { pace: 0, drawing: 0, ..self } }
+    }
+
     /// Returns the number of the drawing of the times that the recording does not tell.
     pub fn drawing(&self) -> u64 {
-        self.jitter
+        self.drawing
     }
 
     /// Returns the move of each device's addresses in a run of `setup`.

@@ -385,6 +385,7 @@ impl Experiment<'_> {
             count(survey.requests);
             return Ok(None);
         };
+        let disturbance = disturbance.with(choices);
         setup.start = disturbance.start();
         let shifts = disturbance.shifts(&setup, choices, survey);
         let requests = || self.requests(survey, disturbance.drawing());

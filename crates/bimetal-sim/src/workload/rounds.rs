@@ -64,13 +64,14 @@ impl<'a> Rounds<'a> {
 
 impl Workload for Rounds<'_> {
     fn open_drawn(&self, drawing: u64) -> Result<Requests<'_>, WorkloadError> {
-        let first = self.workload.open_drawn(drawing)?;
         if self.rounds <= 1 {
-            return Ok(first);
+            return self.workload.open_drawn(drawing);
         }
+        // The period is that of drawing 0: rounds of another drawing might overlap.
+        let first = self.workload.open()?;
         let round = move |number: u64| -> Requests<'_> {
             let later = Nanoseconds(self.period.0.saturating_mul(number));
-            match self.workload.open_drawn(drawing) {
+            match self.workload.open() {
                 Ok(requests) => Box::new(requests.map(move |request| request.map(|request| postponed(request, later)))),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             }

@@ -24,12 +24,10 @@ pub enum Within {
 }
 
 impl Within {
-    /// Returns the times of another drawing. Drawing 0 of equal distances has equal distances; the
-    /// other drawings have random times.
+    /// Returns the times of another drawing. Equal distances are drawn from nothing.
     pub fn drawn(self, drawing: u64) -> Self {
         match self {
-            Self::Equal if drawing == 0 => Self::Equal,
-            Self::Equal => Self::Random { seed: 0, drawing },
+            Self::Equal => Self::Equal,
             Self::Random { seed, .. } => Self::Random { seed, drawing },
         }
     }
@@ -134,14 +132,6 @@ mod tests {
     fn requests_of_one_second_get_equal_distances() {
         let expected = [(0, 3000), (1, 3250), (2, 3500), (3, 3750), (4, 4000), (5, 9000), (6, 9500)];
         assert_eq!(arrivals(Within::Equal), expected);
-    }
-
-    #[test]
-    fn other_drawings_of_equal_distances_are_random() {
-        assert_eq!(Within::Equal.drawn(0), Within::Equal);
-        let times = arrivals(Within::Equal.drawn(1));
-        assert_ne!(times, arrivals(Within::Equal));
-        assert_ne!(times, arrivals(Within::Equal.drawn(2)));
     }
 
     #[test]
