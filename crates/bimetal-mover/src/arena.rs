@@ -1,20 +1,19 @@
 //! Donors: files without a name, with blocks on the wanted drive.
 //!
-//! ext4 allocates a block near the neighbouring blocks of the file: near the extent that lies
-//! before the new block in the file. The allocator aims at the same distance on the device that the
-//! new block has in the file. So a donor first gets one block, the seed, anywhere. To aim at a
-//! block of the device, the donor allocates at the same distance after one of its extents. The
-//! allocator takes free blocks of the block group that is aimed at (128 MiB), or of a later group.
-//! The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to 5000 blocks. The
-//! first group of each 16 (a flex group) gives its blocks to requests of one block only. The
-//! allocator may take other blocks, too: The call FIEMAP returns the blocks that a donor has, and
-//! only blocks on the wanted drive are used. A request that misses is repeated with half the size.
+//! ext4 allocates a block near the neighbouring blocks of the file. The allocator aims at the same
+//! distance on the device that the new block has in the file. So a donor first gets one block, the
+//! seed, anywhere. To aim at a block of the device, the donor allocates at the same distance from
+//! the seed. The allocator takes free blocks of the block group that is aimed at (128 MiB), or of a
+//! later group. The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to
+//! 5000 blocks. The first group of each 16 (a flex group) gives its blocks to requests of one block
+//! only. The allocator may take other blocks, too: The call FIEMAP returns the blocks that a donor
+//! has, and only blocks on the wanted drive are used. A request that misses is repeated with half
+//! the size.
 //!
 //! A donor has no name (`O_TMPFILE`). When the program that has a donor ends, for whatever reason,
 //! the kernel frees the donor's blocks. After a power cut, the recovery of the file system frees
 //! these blocks. So no donor is ever left over.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,20 +23,16 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use crate::kernel::{Extent, append, extents};
+use crate::knob::Knob;
 use crate::runs::{Run, Runs};
 use crate::{BLOCK_BYTES, MoverError, Side};
 
 /// Largest number of blocks of one request. An extent has at most 32,767 unwritten blocks.
 const REQUEST_MAX: u64 = 32_767;
-/// Blocks of a block group, of 4 KiB each.
-const GROUP_BLOCKS: u64 = 1 << 15;
 /// Number of requests in a row without a block on the wanted drive, after which the search ends.
-const MISSES_MAX: u32 = 400;
+const MISSES_MAX: u32 = 40;
 /// Number of times that blocks are drained for one aim, before the next aim is tried.
 const DRAINS: u32 = 4;
-/// Number of blocks that are passed over where even single blocks miss: as many as the allocator
-/// keeps ready at one place.
-const SKIP: u64 = 512;
 /// Largest number of blocks that are drained: 32 MiB.
 const DRAIN_MAX: u64 = 1 << 13;
 /// Number of requests in a row with blocks on the wanted drive, after which requests grow again.
@@ -62,11 +57,8 @@ struct Search<'a> {
     side: Side,
     boundary: u64,
     seed: Extent,
-    /// Extents of the donor on the wanted drive, the seed included, by their first block in the
-    /// donor.
-    placed: BTreeMap<u64, Extent>,
-    /// Blocks of the device that the donor has.
-    taken: Runs,
+    /// Parts of the donor that were asked for, in blocks.
+    used: Runs,
     /// Place in the donor for drained blocks, far from all blocks that are aimed at.
     drain_at: u64,
     /// Number of drained blocks.
@@ -82,6 +74,7 @@ impl Arena {
     /// A donor cannot be made.
     pub(crate) fn fill(
         folder: &Path,
+        knob: &Knob,
         side: Side,
         boundary: u64,
         blocks: u64,
@@ -92,6 +85,7 @@ impl Arena {
         options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
         let donor = options.open(folder).map_err(MoverError::at(folder))?;
         let at_folder = |errno: Errno| MoverError::at(folder)(io::Error::from(errno));
+        let raised = knob.raise()?;
         let mut arena = Self { donor, free: Runs::default(), extents: Vec::new() };
         // The reach of a donor is 16 TiB: downwards for the SSD, upwards for the HDD.
         let at = if side == Side::Ssd { FILE_END - MARGIN } else { MARGIN };
@@ -100,15 +94,16 @@ impl Arena {
             done => done.map_err(at_folder)?,
         }
         let Some(&seed) = extents(&arena.donor, at..at + 1).map_err(at_folder)?.first() else { return Ok(arena) };
-        let placed = BTreeMap::from([(seed.logical, seed)]);
-        let taken = [seed.physical].into_iter().collect();
+        let used = [Run::new(at, 1)].into_iter().collect();
         let drain_at = if side == Side::Ssd { FILE_END - MARGIN / 2 } else { 0 };
-        let mut search = Search { donor: &arena.donor, side, boundary, seed, placed, taken, drain_at, drained: 0 };
+        let mut search = Search { donor: &arena.donor, side, boundary, seed, used, drain_at, drained: 0 };
         let mut found = Vec::new();
         let mut left = blocks;
         search.near(aims, &mut left, &mut found).map_err(at_folder)?;
         if left > 0 {
+            drop(raised);
             let free = find_free()?;
+            let _raised = knob.raise()?;
             let mut runs: Vec<Run> = free.iter().filter_map(|run| run.on(side, boundary)).collect();
             runs.sort_by_key(|run| std::cmp::Reverse(run.len));
             search.near(&runs, &mut left, &mut found).map_err(at_folder)?;
@@ -131,7 +126,6 @@ impl Search<'_> {
     /// Allocates near each of `aims` as many blocks as the aim has, until `left` is 0.
     fn near(&mut self, aims: &[Run], left: &mut u64, found: &mut Vec<Extent>) -> Result<(), Errno> {
         let (mut misses, mut hits) = (0, 0u32);
-        let mut group_with_hits = None;
         let mut size_max = REQUEST_MAX;
         for aim in aims {
             let mut aim = *aim;
@@ -141,16 +135,7 @@ impl Search<'_> {
                     return Ok(());
                 }
                 let size = aim.len.min(*left).min(size_max);
-                let target = self.after_placed(aim.start);
-                let (mut good, is_full) = self.request(target, size)?;
-                let is_elsewhere = good.first().is_some_and(|extent| group(extent.physical.start) != group(target));
-                if is_elsewhere && group_with_hits == Some(group(target)) {
-                    // Other requests get the blocks aimed at, and could not follow these blocks.
-                    self.give_back(&std::mem::take(&mut good))?;
-                } else if !good.is_empty() && !is_elsewhere {
-                    group_with_hits = Some(group(target));
-                }
-                good.iter().for_each(|extent| self.place(*extent));
+                let (good, is_full) = self.request(aim.start, size)?;
                 let hit: u64 = good.iter().map(|extent| extent.physical.len).sum();
                 *left -= hit.min(*left);
                 found.extend(good);
@@ -162,9 +147,7 @@ impl Search<'_> {
                         self.drain()?;
                         misses_of_one += 1;
                         if misses_of_one > DRAINS {
-                            // The allocator keeps these blocks for a file.
-                            aim = Run::new(aim.start + SKIP.min(aim.len), aim.len - SKIP.min(aim.len));
-                            misses_of_one = 0;
+                            break;
                         }
                     }
                     size_max = if is_full { size / 4 } else { size / 2 }.max(1);
@@ -203,6 +186,7 @@ impl Search<'_> {
     /// because the next request would otherwise be placed near these blocks.
     fn request(&mut self, target: u64, size: u64) -> Result<(Vec<Extent>, bool), Errno> {
         let Some(logical) = self.logical_for(target, size) else { return Ok((Vec::new(), false)) };
+        self.used.insert(Run::new(logical, size));
         let is_full = match allocate(self.donor, logical, size) {
             Err(Errno::NOSPC) => true,
             done => done.map(|()| false)?,
@@ -222,66 +206,20 @@ impl Search<'_> {
         Ok((good, is_full))
     }
 
-    /// Frees blocks that the donor has.
-    fn give_back(&self, extents: &[Extent]) -> Result<(), Errno> {
-        for extent in extents {
-            free(self.donor, extent.logical, extent.physical.len)?;
-        }
-        Ok(())
-    }
-
-    /// Adds an extent of the donor.
-    fn place(&mut self, extent: Extent) {
-        self.taken.insert(extent.physical);
-        if let Some((_, before)) = self.placed.range_mut(..extent.logical).next_back() {
-            let follows = before.logical + before.physical.len == extent.logical;
-            if follows && before.physical.end() == extent.physical.start {
-                before.physical.len += extent.physical.len;
-                return;
-            }
-        }
-        self.placed.insert(extent.logical, extent);
-    }
-
-    /// Returns the place in the donor that aims at the block `target`: at the same distance from
-    /// the extent before it as the target has on the device. A place before the first extent counts
-    /// from the first. Without such a place, returns the first unused place after the seed.
+    /// Returns the place in the donor that aims at the block `target`, or the next place after it
+    /// that is still unused.
     fn logical_for(&self, target: u64, size: u64) -> Option<u64> {
-        let nexts = self.placed.keys().copied().skip(1).chain([FILE_END]);
-        let mut best: Option<(u64, u64)> = None;
-        for (number, (extent, next)) in self.placed.values().zip(nexts).enumerate() {
-            let Some(at) = (extent.logical + target).checked_sub(extent.physical.start) else { continue };
-            let is_after = at >= extent.logical + extent.physical.len && at + size <= next;
-            let is_before_all = number == 0 && at + size <= extent.logical;
-            let distance = at.abs_diff(extent.logical);
-            if (is_after || is_before_all) && at + size < FILE_END && best.is_none_or(|(least, _)| distance < least) {
-                best = Some((distance, at));
-            }
-        }
-        best.map(|(_, at)| at).or_else(|| self.unused(size))
-    }
-
-    /// Returns the first block of the device from `target` on that the donor does not have.
-    fn after_placed(&self, target: u64) -> u64 {
-        self.taken.iter().find(|run| run.start <= target && target < run.end()).map_or(target, Run::end)
-    }
-
-    /// Returns the first place of `size` blocks after the seed that is unused.
-    fn unused(&self, size: u64) -> Option<u64> {
-        let mut at = self.seed.logical;
-        for extent in self.placed.range(at..).map(|(_, extent)| extent) {
-            if extent.logical >= at + size {
+        let aimed = (self.seed.logical + target).checked_sub(self.seed.physical.start);
+        // Out of reach, the allocator takes what is near the seed.
+        let mut at = aimed.filter(|&at| at + size < FILE_END).unwrap_or(self.seed.logical);
+        for run in self.used.iter() {
+            if run.start >= at + size {
                 break;
             }
-            at = extent.logical + extent.physical.len;
+            at = at.max(run.end());
         }
         (at + size < FILE_END).then_some(at)
     }
-}
-
-/// Returns the number of the block group that has a block of the device.
-fn group(block: u64) -> u64 {
-    block / GROUP_BLOCKS
 }
 
 /// Joins extents that are adjacent in the donor and on the device, because requests of one block

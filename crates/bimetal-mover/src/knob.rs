@@ -1,123 +1,87 @@
-//! The settings of ext4's allocator that donors need, `mb_stream_req` and `mb_group_prealloc`.
+//! The setting of ext4's allocator that donors need, `mb_stream_req`.
 //!
 //! A request of more blocks than `mb_stream_req` (16) is placed after the last such request of any
 //! file. Only a smaller request is placed near the other blocks of its file, and a donor needs such
-//! requests. For smaller requests the allocator keeps blocks ready at some place,
-//! `mb_group_prealloc` (512) at once, and a request gets these blocks instead of the blocks aimed
-//! at. So the first setting is raised, and the second lowered, while a donor gets its blocks,
-//! and while the moves are noted: notes are small writes, too, and would leave blocks ready beside
-//! those of the next donor. That takes a few milliseconds for each batch.
+//! requests. So the setting is raised while a donor gets its blocks, a few milliseconds for each
+//! batch.
 //!
-//! A note for each setting in the folder of the state keeps its value before the run. A run that is
-//! killed leaves these notes, and the next run restores the settings.
+//! A note in the folder of the state keeps the setting before the run. A run that is killed leaves
+//! this note, and the next run restores the setting.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use crate::MoverError;
 use crate::file_system::FileSystem;
 
-/// A setting of the allocator.
-struct Kind {
-    name: &'static str,
-    /// Value during an allocation.
-    changed: &'static str,
-    /// Value that a changed setting without a note had before: the default of a file system, if no
-    /// administrator sets the changed value.
-    unnoted: &'static str,
-}
+/// Value during an allocation: a donor's blocks have numbers up to 2^32.
+const RAISED: &str = "4294967295";
+/// Default value of a file system, which nobody has changed.
+const DEFAULT: &str = "16";
 
-/// The settings. A donor's blocks have numbers up to 2^32. An administrator may have set
-/// `mb_group_prealloc` to 1.
-const KINDS: [Kind; 2] = [
-    Kind { name: "mb_stream_req", changed: "4294967295", unnoted: "16" },
-    Kind { name: "mb_group_prealloc", changed: "1", unnoted: "1" },
-];
-
-/// Access to the settings during a run. Dropping this value restores them.
+/// Access to the setting during a run. Dropping this value restores the setting.
 #[derive(Debug)]
 pub struct Knob {
-    settings: Rc<Vec<Setting>>,
-}
-
-#[derive(Debug)]
-struct Setting {
-    path: PathBuf,
+    setting: PathBuf,
     note: PathBuf,
-    changed: &'static str,
     before: String,
 }
 
 impl Knob {
-    /// Returns access to the settings of a file system, with the values from before this run. If an
-    /// earlier run was killed, restores the settings first.
+    /// Returns access to the setting of a file system, with the value from before this run. If an
+    /// earlier run was killed, restores the setting first.
     ///
     /// # Errors
-    /// A setting cannot be read or written, or a note cannot be written.
+    /// The setting cannot be read or written, or the note cannot be written.
     pub fn open(file_system: &FileSystem, folder: &Path) -> Result<Self, MoverError> {
         let name = file_system.device_name()?;
-        Self::at(Path::new(&format!("/sys/fs/ext4/{name}")), folder)
+        Self::at(PathBuf::from(format!("/sys/fs/ext4/{name}/mb_stream_req")), folder.join("mb_stream_req"))
     }
 
-    fn at(folder: &Path, notes: &Path) -> Result<Self, MoverError> {
-        let mut settings = Vec::new();
-        for kind in &KINDS {
-            let (path, note) = (folder.join(kind.name), notes.join(kind.name));
-            let current = fs::read_to_string(&path).map_err(MoverError::at(&path))?.trim().to_owned();
-            let noted = fs::read_to_string(&note).ok().map(|text| text.trim().to_owned());
-            let is_number = |text: &String| text.parse::<u32>().is_ok();
-            let before = match current == kind.changed {
-                true => noted.filter(is_number).unwrap_or_else(|| kind.unnoted.to_owned()),
-                false => current,
-            };
-            let setting = Setting { path, note, changed: kind.changed, before };
-            setting.restore().map_err(MoverError::at(&setting.path))?;
-            write_synced(&setting.note, &setting.before).map_err(MoverError::at(&setting.note))?;
-            settings.push(setting);
-        }
-        Ok(Self { settings: Rc::new(settings) })
+    fn at(setting: PathBuf, note: PathBuf) -> Result<Self, MoverError> {
+        let current = fs::read_to_string(&setting).map_err(MoverError::at(&setting))?.trim().to_owned();
+        let noted = fs::read_to_string(&note).ok().map(|text| text.trim().to_owned());
+        let is_number = |text: &String| text.parse::<u32>().is_ok();
+        let before = match current.as_str() {
+            RAISED => noted.filter(is_number).unwrap_or_else(|| DEFAULT.to_owned()),
+            _ => current,
+        };
+        let knob = Self { setting, note, before };
+        knob.restore().map_err(MoverError::at(&knob.setting))?;
+        write_synced(&knob.note, &knob.before).map_err(MoverError::at(&knob.note))?;
+        Ok(knob)
     }
 
-    /// Changes the settings, until the result is dropped.
+    /// Raises the setting, until the result is dropped.
     ///
     /// # Errors
-    /// A setting cannot be written.
-    pub(crate) fn change(&self) -> Result<Changed, MoverError> {
-        let changed = Changed(Rc::clone(&self.settings));
-        for setting in self.settings.iter() {
-            fs::write(&setting.path, setting.changed).map_err(MoverError::at(&setting.path))?;
-        }
-        Ok(changed)
+    /// The setting cannot be written.
+    pub(crate) fn raise(&self) -> Result<Raised<'_>, MoverError> {
+        fs::write(&self.setting, RAISED).map_err(MoverError::at(&self.setting))?;
+        Ok(Raised(self))
     }
-}
 
-impl Setting {
     fn restore(&self) -> io::Result<()> {
-        fs::write(&self.path, &self.before)
+        fs::write(&self.setting, &self.before)
     }
 }
 
 impl Drop for Knob {
     fn drop(&mut self) {
-        for setting in self.settings.iter() {
-            // A setting that cannot be restored keeps its note, for the next run.
-            if setting.restore().is_ok() {
-                let _ = fs::remove_file(&setting.note);
-            }
+        // A setting that cannot be restored keeps its note, for the next run.
+        if self.restore().is_ok() {
+            let _ = fs::remove_file(&self.note);
         }
     }
 }
 
-/// The changed settings.
-pub(crate) struct Changed(Rc<Vec<Setting>>);
+/// The raised setting.
+pub(crate) struct Raised<'a>(&'a Knob);
 
-impl Drop for Changed {
+impl Drop for Raised<'_> {
     fn drop(&mut self) {
-        for setting in self.0.iter() {
-            let _ = setting.restore();
-        }
+        let _ = self.0.restore();
     }
 }
 
@@ -132,51 +96,45 @@ mod tests {
     use super::*;
     use crate::test_folder::TestFolder;
 
-    /// Returns a folder with the settings and a folder for notes.
-    fn folders(name: &str, values: [&str; 2]) -> (TestFolder, PathBuf) {
-        let folder = TestFolder::new(name);
-        let notes = folder.0.join("notes");
-        fs::create_dir(&notes).unwrap();
-        for (kind, value) in KINDS.iter().zip(values) {
-            fs::write(folder.0.join(kind.name), format!("{value}\n")).unwrap();
-        }
-        (folder, notes)
+    fn open(folder: &TestFolder) -> Knob {
+        Knob::at(folder.0.join("setting"), folder.0.join("note")).unwrap()
     }
 
-    fn settings(folder: &TestFolder) -> [String; 2] {
-        KINDS.map(|kind| fs::read_to_string(folder.0.join(kind.name)).unwrap().trim().to_owned())
+    fn setting(folder: &TestFolder) -> String {
+        fs::read_to_string(folder.0.join("setting")).unwrap().trim().to_owned()
     }
-
-    const CHANGED: [&str; 2] = [KINDS[0].changed, KINDS[1].changed];
 
     #[test]
-    fn settings_are_changed_only_during_an_allocation() {
-        let (folder, notes) = folders("changed", ["32", "256"]);
-        let knob = Knob::at(&folder.0, &notes).unwrap();
-        let changed = knob.change().unwrap();
-        assert_eq!(settings(&folder), CHANGED);
-        drop(changed);
-        assert_eq!(settings(&folder), ["32", "256"]);
+    fn setting_is_raised_only_during_an_allocation() {
+        let folder = TestFolder::new("raised");
+        fs::write(folder.0.join("setting"), "32\n").unwrap();
+        let knob = open(&folder);
+        let raised = knob.raise().unwrap();
+        assert_eq!(setting(&folder), RAISED);
+        drop(raised);
+        assert_eq!(setting(&folder), "32");
         drop(knob);
-        assert_eq!(fs::read_dir(&notes).unwrap().count(), 0);
+        assert!(!folder.0.join("note").exists());
     }
 
     #[test]
-    fn next_run_restores_the_settings_after_a_kill() {
-        let (folder, notes) = folders("killed", ["32", "256"]);
-        let knob = Knob::at(&folder.0, &notes).unwrap();
+    fn next_run_restores_the_setting_after_a_kill() {
+        let folder = TestFolder::new("killed");
+        fs::write(folder.0.join("setting"), "32\n").unwrap();
+        let knob = open(&folder);
         // A killed process runs no drop.
-        std::mem::forget(knob.change().unwrap());
+        std::mem::forget(knob.raise().unwrap());
         std::mem::forget(knob);
-        assert_eq!(settings(&folder), CHANGED);
-        drop(Knob::at(&folder.0, &notes).unwrap());
-        assert_eq!(settings(&folder), ["32", "256"]);
+        assert_eq!(setting(&folder), RAISED);
+        drop(open(&folder));
+        assert_eq!(setting(&folder), "32");
     }
 
     #[test]
-    fn changed_setting_without_a_note_is_the_default_or_stays() {
-        let (folder, notes) = folders("no-note", CHANGED);
-        drop(Knob::at(&folder.0, &notes).unwrap());
-        assert_eq!(settings(&folder), ["16", "1"]);
+    fn raised_setting_without_a_note_becomes_the_default() {
+        let folder = TestFolder::new("no-note");
+        fs::write(folder.0.join("setting"), RAISED).unwrap();
+        drop(open(&folder));
+        assert_eq!(setting(&folder), DEFAULT);
     }
 }

@@ -18,8 +18,8 @@
 //!   their order; pure functions.
 //! - [`file_system`]: the mounted file system, and the folder in which the Mover keeps its state.
 //!   [`kernel`]: the calls of the operating system.
-//! - [`arena`]: donors, with blocks on the wanted drive. [`knob`]: the allocator's settings that
-//!   donors need, restored after each batch and after a crash.
+//! - [`arena`]: donors, with blocks on the wanted drive. [`knob`]: the allocator's setting that
+//!   donors need, restored after each use and after a crash.
 //! - [`mover`]: moves, batch by batch. [`pace`]: the rate of moves, and idle moments of the device.
 //!   [`journal`]: places from which files came, so that moves can be undone. [`history`]: places of
 //!   files at an earlier time.

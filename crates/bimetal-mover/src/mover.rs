@@ -148,7 +148,7 @@ pub struct Mover<'a> {
 
 /// Way in which the file system moves a file.
 enum Way {
-    /// Exchange of any blocks (ext4), with the allocator's settings that donors need.
+    /// Exchange of any blocks (ext4), with the allocator's setting that donors need.
     Exchange(Knob),
     /// Swap of all extents of a file for the extents of a copy (XFS).
     Swap(Nests),
@@ -416,20 +416,16 @@ impl<'a> Mover<'a> {
             let parts: Vec<Vec<Extent>> = batch.iter().map(|work| work.parts.clone()).collect();
             let mut slices: Vec<_> = batch.iter_mut().zip(&parts).map(|(work, parts)| (work, &parts[..])).collect();
             ended = self.move_slices(&mut slices, progress)?;
-            // Another donor finds blocks that a donor has passed over, and a donor for one file
-            // finds still smaller gaps. A search without success takes a second, so the first such
-            // search for one file is the last.
-            loop {
-                let before = waiting(&batch);
-                if before == 0 || ended.is_err() {
+            // A donor for one file finds gaps that a donor for many files has passed over. A search
+            // without success takes a second, so the first such search is the last.
+            for (work, parts) in batch.iter_mut().zip(&parts).filter(|(work, _)| work.has_no_place) {
+                if ended.is_err() {
                     break;
                 }
-                ended = self.move_waiting(&mut batch, &parts, usize::MAX, progress)?;
-                if waiting(&batch) == before && ended.is_ok() {
-                    ended = self.move_waiting(&mut batch, &parts, 1, progress)?;
-                    if waiting(&batch) == before {
-                        break;
-                    }
+                (work.has_no_place, work.error) = (false, None);
+                ended = self.move_slices(&mut [(&mut *work, parts)], progress)?;
+                if work.has_no_place {
+                    break;
                 }
             }
         }
@@ -438,20 +434,6 @@ impl<'a> Mover<'a> {
         }
         progress(self.report.bytes());
         Ok(ended)
-    }
-
-    /// Moves at most `count` of the files of a batch that have found no place, with another donor.
-    fn move_waiting(
-        &mut self,
-        batch: &mut [Work<'_>],
-        parts: &[Vec<Extent>],
-        count: usize,
-        progress: &dyn Fn(u64),
-    ) -> Result<Result<(), Ended>, MoverError> {
-        let files = batch.iter_mut().zip(parts).filter(|(work, _)| work.has_no_place).take(count);
-        let mut slices: Vec<_> = files.map(|(work, parts)| (work, &parts[..])).collect();
-        slices.iter_mut().for_each(|(work, _)| (work.has_no_place, work.error) = (false, None));
-        self.move_slices(&mut slices, progress)
     }
 
     /// Moves a part of each file, all to the same drive, with one donor.
@@ -467,8 +449,7 @@ impl<'a> Mover<'a> {
         let boundary = self.settings.boundary;
         let find_free = || self.file_system.free();
         let Way::Exchange(knob) = &self.way else { return Ok(Ok(())) };
-        let changed = knob.change()?;
-        let mut arena = Arena::fill(&self.folder, to, boundary, blocks, &aims, &find_free)?;
+        let mut arena = Arena::fill(&self.folder, knob, to, boundary, blocks, &aims, &find_free)?;
         let mut placed = Vec::new();
         for (work, parts) in slices.iter_mut() {
             let len = parts.iter().map(|part| part.physical.len).sum();
@@ -481,7 +462,6 @@ impl<'a> Mover<'a> {
             placed.push((work, paired(parts, &places, &arena), len));
         }
         self.journal.sync()?;
-        drop(changed);
         let (mut last, mut moved) = (None, 0);
         for (work, pairs, len) in placed {
             if let Err(ended) = self.exchange_all(work, &pairs, &arena)? {
@@ -831,11 +811,6 @@ fn requests_of(origin: &Origin) -> impl Iterator<Item = Request> + '_ {
 /// Returns true if the file of a note has the path of the note.
 fn is_there(origin: &Origin) -> bool {
     std::fs::symlink_metadata(&origin.path).is_ok_and(|metadata| (metadata.ino(), born(&metadata)) == origin.key())
-}
-
-/// Returns the number of files of a batch that have found no place.
-fn waiting(batch: &[Work<'_>]) -> usize {
-    batch.iter().filter(|work| work.has_no_place).count()
 }
 
 /// Returns the moves that bring all files of a journal back, given the boundary between the drives.
