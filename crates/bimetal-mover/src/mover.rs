@@ -454,7 +454,7 @@ impl<'a> Mover<'a> {
         for (work, parts) in slices.iter_mut() {
             let len = parts.iter().map(|part| part.physical.len).sum();
             let Some(places) = arena.free.take(len) else {
-                work.error = Some(format!("the file system gave no free place on the {}", name(to)));
+                work.error = Some(no_place(to));
                 work.has_no_place = true;
                 continue;
             };
@@ -585,10 +585,7 @@ impl<'a> Mover<'a> {
         };
         let Some(donor) = nests.donor(work.request.to, self.settings.boundary, blocks)? else {
             work.has_no_place = true;
-            return Ok(Err(Unswapped::Because(format!(
-                "the file system gave no free place on the {}",
-                name(work.request.to)
-            ))));
+            return Ok(Err(Unswapped::Because(no_place(work.request.to))));
         };
         Self::note(&mut self.journal, work)?;
         self.journal.sync()?;
@@ -640,6 +637,11 @@ fn remove_state(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the reason for which a file has found no place on a drive.
+fn no_place(side: Side) -> String {
+    format!("the file system gave no free place on the {}", name(side))
 }
 
 fn name(side: Side) -> &'static str {

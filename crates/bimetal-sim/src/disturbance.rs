@@ -30,6 +30,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::setup::{Choices, Setup};
 use crate::survey::Survey;
 use crate::workload::Requests;
+use crate::workload::spread::generator;
 
 /// Largest move of addresses: a dozen tracks of a disk of today.
 pub const SHIFT_MAX: Bytes = Bytes::from_mib(16);
@@ -67,9 +68,7 @@ pub struct Disturbance {
 impl Disturbance {
     /// Draws the disturbance of run `number` of an experiment with this seed.
     pub fn new(seed: u64, number: u32) -> Self {
-        let mut random = Pcg64Mcg::new(u128::from(seed) << 64 | u128::from(number) << 1 | 1);
-        // The first numbers of a generator with similar seeds are similar.
-        (0..8).for_each(|_| _ = random.next_u64());
+        let mut random = generator(seed, number.into());
         let start = Nanoseconds(random.next_u64() % START_MAX.0);
         let (shift, jitter) = (random.next_u64(), random.next_u64());
         let most = PACE_STEPS / PACE_PART;

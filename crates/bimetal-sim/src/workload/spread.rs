@@ -33,16 +33,19 @@ impl Within {
     }
 }
 
+/// Returns the generator with the number `drawing` of this seed. The first numbers of generators
+/// with similar seeds are similar, so they are passed over.
+pub(crate) fn generator(seed: u64, drawing: u64) -> Pcg64Mcg {
+    let mut random = Pcg64Mcg::new(u128::from(seed) << 64 ^ u128::from(drawing) << 1 | 1);
+    (0..8).for_each(|_| _ = random.next_u64());
+    random
+}
+
 /// Spreads the requests that have the same time over the second that begins at this time.
 pub fn spread(requests: Requests<'_>, within: Within) -> Requests<'_> {
     let random = match within {
         Within::Equal => None,
-        Within::Random { seed, drawing } => {
-            let mut random = Pcg64Mcg::new(u128::from(seed) << 64 ^ u128::from(drawing) << 1 | 1);
-            // The first numbers of a generator with similar seeds are similar.
-            (0..8).for_each(|_| _ = random.next_u64());
-            Some(random)
-        }
+        Within::Random { seed, drawing } => Some(generator(seed, drawing)),
     };
     Box::new(Seconds { requests, next: None, second: Vec::new().into_iter(), random })
 }
