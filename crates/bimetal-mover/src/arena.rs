@@ -5,10 +5,10 @@
 //! seed, anywhere. To aim at a block of the device, the donor allocates at the same distance from
 //! the seed. The allocator takes free blocks of the block group that is aimed at (128 MiB), or of a
 //! later group. The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to
-//! 5000 blocks. The first group of each 16 (a flex group) gives its blocks to requests of one block
-//! only. The allocator may take other blocks, too: The call FIEMAP returns the blocks that a donor
-//! has, and only blocks on the wanted drive are used. A request that misses is repeated with half
-//! the size.
+//! 16,001 blocks. The first group of each 16 (a flex group) gives no blocks to a request of 2, 4,
+//! 8, ... blocks, so no request has such a size. The allocator may take other blocks, too: The call
+//! FIEMAP returns the blocks that a donor has, and only blocks on the wanted drive are used. A
+//! request that misses is repeated with half the size.
 //!
 //! A donor has no name (`O_TMPFILE`). When the program that has a donor ends, for whatever reason,
 //! the kernel frees the donor's blocks. After a power cut, the recovery of the file system frees
@@ -134,7 +134,7 @@ impl Search<'_> {
                 if misses > MISSES_MAX {
                     return Ok(());
                 }
-                let size = aim.len.min(*left).min(size_max);
+                let size = size_of_request(aim.len.min(*left).min(size_max));
                 let (good, is_full) = self.request(aim.start, size)?;
                 let hit: u64 = good.iter().map(|extent| extent.physical.len).sum();
                 *left -= hit.min(*left);
@@ -220,6 +220,12 @@ impl Search<'_> {
         }
         (at + size < FILE_END).then_some(at)
     }
+}
+
+/// Returns the largest number of blocks up to `blocks` that the first group of a flex group gives:
+/// no power of two except 1.
+fn size_of_request(blocks: u64) -> u64 {
+    if blocks.is_power_of_two() { (blocks - 1).max(1) } else { blocks }
 }
 
 /// Joins extents that are adjacent in the donor and on the device, because requests of one block
