@@ -373,8 +373,8 @@ fn file_fills_the_gaps_where_no_run_fits() {
 }
 
 /// Regression: the first group of each flex group gives no blocks to a request of a power of two,
-/// and a file of 1 MiB has 256 blocks. So 46 of 109 files moved that fit on the SSD, and one more in
-/// each further run.
+/// and a file of 1 MiB has 256 blocks. So 46 of 109 files moved that fit on the SSD, and one more
+/// in each further run.
 #[test]
 fn files_fill_the_first_group_of_a_flex_group() {
     let Some(mounted) = Mounted::new("group", &[]) else { return };
