@@ -3,6 +3,8 @@
 # folder, some deleted and replaced. Needs nothing.
 name=media-copy
 disk_size=4G
+event=issue
+with_files=yes
 . "$(dirname "$0")/common.sh"
 
 prepare() {

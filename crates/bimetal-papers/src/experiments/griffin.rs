@@ -119,7 +119,16 @@ fn megabytes(run: &Run) -> Option<f64> {
 
 /// Plays every trace, several at a time.
 fn each(traces: &[Loaded], plan: impl Fn() -> Plan + Sync) -> Result<Vec<Run>, ExperimentsError> {
-    traces.par_iter().with_max_len(1).map(|trace| plan().play(trace, TIMED)).collect()
+    each_replayed(traces, TIMED, plan)
+}
+
+/// Plays each trace with a kind of replay.
+fn each_replayed(
+    traces: &[Loaded],
+    replay: Replay,
+    plan: impl Fn() -> Plan + Sync,
+) -> Result<Vec<Run>, ExperimentsError> {
+    traces.par_iter().with_max_len(1).map(|trace| plan().play(trace, replay)).collect()
 }
 
 /// Returns a trace with one more read, of the block that it read first, after the timeout.
@@ -229,12 +238,13 @@ fn in_order(
 }
 
 /// Returns the lifetime of flash with a log, relative to the lifetime without a log, computed from
-/// the erases of a translation layer.
+/// the erases of a translation layer. A trace that erases nothing has no lifetime.
 fn life(traces: &[Loaded], ftl: &str) -> Result<Option<f64>, ExperimentsError> {
     let setting = [("ssd.ftl", ftl)];
     let with = each(traces, || griffin(&COMPOSITE).set(&setting))?;
     let without = each(traces, || Plan::new("ssd-only").ssd(MLC).set(&setting))?;
-    Ok(geometric_mean(with.iter().zip(&without).map(|(with, without)| ratio(erases(without), erases(with)))))
+    let pairs = with.iter().zip(&without).filter(|(_, without)| erases(without) != Some(0.0));
+    Ok(geometric_mean(pairs.map(|(with, without)| ratio(erases(without), erases(with)))))
 }
 
 /// Returns the bytes written to a log of SLC flash, relative to the SSD's.
@@ -287,10 +297,12 @@ fn composite(
         vec![unread, often],
         format!("an ideal cache saves {} of the writes; by trace Griffin saves {saved}", percent(possible)),
     )?;
+    let thinking = each_replayed(traces, THINK, || griffin(&COMPOSITE))?;
+    let thinking = tried(WAITS, mean(thinking.iter().map(|run| run.read_penalty)));
     values.explain(
         penalty,
         mean(runs.iter().map(|run| run.read_penalty)),
-        Vec::new(),
+        vec![thinking],
         format!("by trace {read}; {} of the reads after a write come within 60 s", percent(soon)),
     )
 }

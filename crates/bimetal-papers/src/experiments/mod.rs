@@ -375,9 +375,9 @@ pub(crate) fn geometric_mean(figures: impl IntoIterator<Item = Option<f64>>) -> 
     (!logarithms.is_empty()).then(|| (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
 }
 
-/// Returns one figure divided by another.
+/// Returns one figure divided by another; `None` if a figure is missing, or the other is 0.
 pub(crate) fn ratio(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    one.zip(other).map(|(one, other)| one / other)
+    one.zip(other).map(|(one, other)| one / other).filter(|ratio| ratio.is_finite())
 }
 
 /// Returns a share as text.

@@ -22,7 +22,7 @@ use rayon::prelude::*;
 
 use super::altered::Change;
 use super::{FAST_LOG, INSTANT, LOG, MLC, SLC, THINK, WAITS};
-use super::{alone, analysis, each, erases, griffin, in_order, life, life_text, logged_on};
+use super::{alone, analysis, each, each_replayed, erases, griffin, in_order, life, life_text, logged_on};
 use super::{megabytes, settled, timeouts, times, written_often};
 use crate::claims::griffin::{CLOUD, P2P};
 use crate::claims::short;
@@ -160,18 +160,20 @@ fn in_pieces(trace: &Loaded) -> Loaded {
 
 /// Griffin, section 5.2: three triggers in concert.
 fn policy(values: &mut Values, names: &[&str], shipped: &[Loaded]) -> Result<(), ExperimentsError> {
-    let policy = |traces: &[Loaded]| {
+    let policy = |traces: &[Loaded], replay| {
         let triggers = [INSTANT, ("timeout", "300s"), ("read_threshold", "0.05"), ("migration_size", "100MB")];
-        each(traces, || griffin(&triggers))
+        each_replayed(traces, replay, || griffin(&triggers))
     };
-    let runs = policy(shipped)?;
+    let runs = policy(shipped, TIMED)?;
     let worst = greatest(names, &runs, |run| run.read_penalty);
     let text = format!("on {}", worst.map_or("–", |(_, name)| name));
-    values.explain("griffin-policy-penalty", worst.map(|(share, _)| share), Vec::new(), text)?;
+    let waits = policy(shipped, THINK)?;
+    let waits = tried(WAITS, greatest(names, &waits, |run| run.read_penalty).map(|(share, _)| share));
+    values.explain("griffin-policy-penalty", worst.map(|(share, _)| share), vec![waits], text)?;
     let largest = greatest(names, &runs, megabytes);
     let of_largest = names.iter().position(|name| largest.is_some_and(|(_, largest)| largest == *name));
     let pieces: Vec<Loaded> = of_largest.map(|at| in_pieces(&shipped[at])).into_iter().collect();
-    let pieces = tried("if each request has at most 64 KiB", policy(&pieces)?.first().and_then(megabytes));
+    let pieces = tried("if each request has at most 64 KiB", policy(&pieces, TIMED)?.first().and_then(megabytes));
     let text =
         format!("on {}; a request that is under way is logged to its end", largest.map_or("–", |(_, name)| name));
     values.explain("griffin-policy-size", largest.map(|(size, _)| size), vec![pieces], text)
