@@ -40,14 +40,34 @@ pub fn refuse_too_little(scheme: &SchemeInfo, layout: &Layout) -> Result<(), Too
 
 fn refuse_more_than(free: u64, scheme: &SchemeInfo, layout: &Layout) -> Result<(), TooLittleMemory> {
     let Some(slots) = layout.slots.as_ref().map(|slots| u64::from(slots.count)) else { return Ok(()) };
-    // A log may have far more slots than the volume has blocks.
-    let of_blocks = slots.min(layout.total_blocks()) as f64 * scheme.memory_bytes_per_block;
-    let needed = of_blocks as u64 + slots / SLOTS_PER_BYTE;
+    let needed = needed_bytes(slots, scheme, layout);
     if needed <= free {
         return Ok(());
     }
     let (needed, free) = (Bytes(needed).rounded_up(), Bytes(free).rounded_down());
     Err(TooLittleMemory { slots, block: layout.block.bytes(), needed, free })
+}
+
+/// Returns the most memory that a map of this number of slots takes.
+fn needed_bytes(slots: u64, scheme: &SchemeInfo, layout: &Layout) -> u64 {
+    // A log may have far more slots than the volume has blocks.
+    let of_blocks = slots.min(layout.total_blocks()) as f64 * scheme.memory_bytes_per_block;
+    of_blocks as u64 + slots / SLOTS_PER_BYTE
+}
+
+/// Returns a warning for the operator if the map of a volume that exists does not fit into the free
+/// memory. The map grows with the slots in use, so the volume may be served for a long time before
+/// the system ends the server.
+pub fn warning_of_too_little(scheme: &SchemeInfo, layout: &Layout) -> Option<String> {
+    warning_of(free_bytes()?, scheme, layout)
+}
+
+fn warning_of(free: u64, scheme: &SchemeInfo, layout: &Layout) -> Option<String> {
+    let TooLittleMemory { needed, free, .. } = refuse_more_than(free, scheme, layout).err()?;
+    Some(format!(
+        "the map of the drive off home takes up to {needed} of memory, and {free} are free: the system may end the \
+         server when the memory is used up; no flushed write is lost then; expected a machine with more memory"
+    ))
 }
 
 /// Returns the memory that this process can take, if the system tells. This memory is the free
@@ -144,6 +164,9 @@ mod tests {
             error.contains("slots of 4KiB, and their map takes up to 7.") && error.contains(" 6 GiB are"),
             "{error}"
         );
+        assert_eq!(warning_of(8 << 30, scheme, &layout), None);
+        let warning = warning_of(6 << 30, scheme, &layout).expect("6 GiB are too little");
+        assert!(warning.contains("takes up to 7.") && warning.contains(" 6 GiB are free"), "{warning}");
     }
 
     /// Regression: a log of 7 TB before an SSD of 20 GB counted as a map of all slots, and was

@@ -13,6 +13,7 @@ use bimetal_serve::server::{
 use bimetal_sim::setup::WANT_FILES;
 use bimetal_volumes::attach::{Attached, Options, attach};
 use bimetal_volumes::find::find;
+use bimetal_volumes::memory::warning_of_too_little;
 use bimetal_volumes::plan::Plan;
 use clap::Args;
 
@@ -155,7 +156,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     check_places(&arguments, &located.assembly.label.name, &tcp)?;
     let list = arguments.list.clone();
     let files = arguments.files.as_deref().map(|files| file_extents(files, list.as_deref())).transpose()?;
-    let layout = Plan::of_label(&located.assembly.label).and_then(|plan| plan.lay_out().ok());
+    let plan = Plan::of_label(&located.assembly.label);
+    let layout = plan.as_ref().and_then(|plan| plan.lay_out().ok());
+    if let (Some(plan), Some(layout)) = (&plan, &layout)
+        && let Some(warning) = warning_of_too_little(plan.config().scheme, layout)
+    {
+        note(format_args!("'{}': {warning}", located.assembly.label.name));
+    }
     let exported = layout.map_or(Bytes(u64::MAX), |layout| layout.exported());
     if let (Some(extents), Some(path)) = (&files, &arguments.files) {
         refuse_map_beyond(extents, path, exported)?;
