@@ -20,19 +20,19 @@ mod tables;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::units::Nanoseconds;
 use bimetal_models::profile::Profile;
 use bimetal_sim::results::{MemberFigures, Run};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::workload::Workload as _;
 use bimetal_sim::workload::aligned::aligned;
 use bimetal_trace::Request;
-use bimetal_trace::analysis::{Analysis, Analyzer};
 use rayon::prelude::*;
 
 use altered::Change;
 
-use super::{CLOSED, ExperimentsError, Note, Plan, TIMED, Tried, Values, geometric_mean, mean, percent, ratio, tried};
+use super::{CLOSED, ExperimentsError, Note, Plan, TIMED, Tried, Values};
+use super::{analysis, geometric_mean, mean, percent, ratio, tried};
 use crate::claims::griffin::{P2P, SYS1};
 use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
 
@@ -144,12 +144,6 @@ fn settled(trace: &Loaded) -> Loaded {
 /// Returns the traces without the blocks that are written only once.
 fn written_often(traces: &[Loaded]) -> Vec<Loaded> {
     traces.iter().map(|trace| Change::WithoutOnce.of(trace)).collect()
-}
-
-fn analysis(trace: &Loaded) -> Result<Analysis, ExperimentsError> {
-    let mut analyzer = Analyzer::new(Bytes::from_kib(4))?;
-    trace.requests.iter().for_each(|request| analyzer.request(request));
-    Ok(analyzer.finish())
 }
 
 /// Savings, penalty, sequentiality, erases and the wear of a log of SLC flash.

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bimetal_core::schemes;
+use bimetal_core::units::Bytes;
 use bimetal_models::profile::{Profile, ProfileError};
 use bimetal_plan::mixcp::ModelError;
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
@@ -24,7 +25,7 @@ use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
 use bimetal_trace::TraceError;
 use bimetal_trace::age::AgeingError;
-use bimetal_trace::analysis::{BlockSizeError, FileMapError};
+use bimetal_trace::analysis::{Analysis, Analyzer, BlockSizeError, FileMapError};
 use bimetal_trace::synthetic::SpecError;
 use rayon::prelude::*;
 
@@ -282,7 +283,7 @@ impl Plan {
         self
     }
 
-    pub(crate) fn ssd_size(mut self, bytes: bimetal_core::units::Bytes) -> Self {
+    pub(crate) fn ssd_size(mut self, bytes: Bytes) -> Self {
         self.choices.ssd.size = Some(Size::Bytes(bytes));
         self
     }
@@ -373,6 +374,13 @@ pub(crate) fn mean(figures: impl IntoIterator<Item = Option<f64>>) -> Option<f64
 pub(crate) fn geometric_mean(figures: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     let logarithms: Vec<f64> = figures.into_iter().map(|figure| Some(figure?.ln())).collect::<Option<_>>()?;
     (!logarithms.is_empty()).then(|| (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
+}
+
+/// Returns the analysis of a trace, in blocks of 4 KiB.
+pub(crate) fn analysis(trace: &Loaded) -> Result<Analysis, ExperimentsError> {
+    let mut analyzer = Analyzer::new(Bytes::from_kib(4))?;
+    trace.requests.iter().for_each(|request| analyzer.request(request));
+    Ok(analyzer.finish())
 }
 
 /// Returns one figure divided by another; `None` if a figure is missing, or the other is 0.

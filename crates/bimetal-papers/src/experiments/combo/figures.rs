@@ -1,12 +1,14 @@
-//! Figures 4, 7 and 8 of the Combo Drive paper. `crate::combo_hdtune` has figures 5 and 6.
+//! Figures 1, 4, 7 and 8 of the Combo Drive paper. `crate::combo_hdtune` has figures 5 and 6.
 
+use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::FileExtent;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
 
 use super::{BOOT_MARK, BUSY, EMULATED, FRAGMENTS, MARK, Recorded, Times, Traces, extents, is_program};
 use crate::claims::Paper;
-use crate::experiments::ExperimentsError;
-use crate::figure::{Axis, Curve, Figure, Shape, bars};
+use crate::experiments::{ExperimentsError, analysis, ratio};
+use crate::figure::{Axis, Curve, Figure, Shape, bars, in_percent};
+use crate::traces::Loaded;
 
 /// Places of the files in figures 7 and 8: the paper's a-HDD and c-HDD, the Combo Drive, SSD1, and
 /// the Combo Drive after the file type optimizer.
@@ -23,7 +25,37 @@ const MAPS: [&str; 3] = ["program-start", "office-start", "desktop"];
 const DATA: [&str; 8] = ["jpg", "pdf", "wmv", "wma", "mp3", "java", "doc", "xls"];
 
 pub(in crate::experiments) fn figures(traces: &Traces) -> Result<Vec<Figure>, ExperimentsError> {
-    Ok(vec![types(traces)?, boot(traces)?, office(traces)?])
+    Ok(vec![usage(traces)?, types(traces)?, boot(traces)?, office(traces)?])
+}
+
+/// Share of a laptop's disk that was modified within a week: 1.1 of 120 GB (section 2).
+const MODIFIED: f64 = 1.1 / 120.0;
+
+/// Combo Drive's figure 1: the share of the disk that is used.
+fn usage(traces: &Traces) -> Result<Figure, ExperimentsError> {
+    let (desktop, files) = (traces.shipped("desktop")?, extents(&traces.file_map("desktop")?));
+    let stored = files.iter().map(|file| file.sectors.len.0 * SECTOR_BYTES).sum::<u64>();
+    let share = |is_wanted: fn(OpKind) -> bool| -> Result<Option<f64>, ExperimentsError> {
+        let requests = desktop.requests.iter().filter(|request| is_wanted(request.kind)).copied().collect();
+        let touched = analysis(&Loaded { requests, ..desktop.clone() })?.footprint_bytes;
+        Ok(in_percent(ratio(Some(touched as f64), Some(stored as f64))))
+    };
+    let ours = [share(|kind| kind == OpKind::Write)?, share(|kind| kind == OpKind::Read)?];
+    let curves = vec![
+        Curve::paper("a week of a laptop", "section 2", 0, &[(0.0, MODIFIED * 100.0)]).drawn_as(Shape::Bars),
+        Curve::ours("three hours of a desktop", 0, bars(&ours)).drawn_as(Shape::Bars),
+    ];
+    let note = "The paper has the share of the disk, and its text has no share of the reads. Ours is the share of the \
+                bytes of all files.";
+    Ok(Figure {
+        paper: Paper::Combo,
+        number: "figure 1",
+        title: "Usage of a disk",
+        x: Axis::names("", &["modified", "read"]),
+        y: Axis::linear("% of the bytes"),
+        curves,
+        note: note.to_owned(),
+    })
 }
 
 /// Combo Drive's figure 4.

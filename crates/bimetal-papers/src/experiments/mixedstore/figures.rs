@@ -1,7 +1,8 @@
-//! MixedStore's figures 4 and 8 to 11, and its table 5. `crate::mixcp` has figures 5 to 7.
+//! MixedStore's figures 1, 4 and 8 to 11, and its table 5. `crate::mixcp` has figures 5 to 7.
 //!
 //! Our choices are those of the claims. Figure 4 serves the working set of the planned flash on
-//! every size, and its runs are half as long.
+//! every size, and its runs are half as long. Figure 1 has requests of 4 KiB, one after another,
+//! on flash of 125 MB that is full.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_plan::mixcp::training::{footprint, sizes_around};
@@ -10,7 +11,7 @@ use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
 use rayon::prelude::*;
 
 use super::{
-    FASTER, FITTED, FLASH, HDD, Loaded, Plan, REQUESTS, SSD, THRESHOLDS, TIMED, UTILISATION, WARMUP, WORN_FLASH,
+    CLOSED, FASTER, FITTED, FLASH, HDD, Loaded, Plan, REQUESTS, SSD, THRESHOLDS, TIMED, UTILISATION, WARMUP, WORN_FLASH,
 };
 use super::{bursts, erases, financial, flash_share, mixedstore, response_ms};
 use crate::claims::Paper;
@@ -33,13 +34,93 @@ const NO_POINT: &str = "The text of the paper has no point of this figure.";
 type Part = fn() -> Result<Vec<Figure>, ExperimentsError>;
 
 pub(in crate::experiments) fn figures() -> Result<Vec<Figure>, ExperimentsError> {
-    let parts: [Part; 5] = [provisioned, responses, busted, regulated, levelled];
+    let parts: [Part; 6] = [characteristics, provisioned, responses, busted, regulated, levelled];
     let parts = parts.par_iter().with_max_len(1).map(|part| part()).collect::<Result<Vec<_>, _>>()?;
     Ok(parts.concat())
 }
 
 fn figure(number: &'static str, title: &'static str, [x, y]: [Axis; 2], curves: Vec<Curve>, note: &str) -> Figure {
     Figure { paper: Paper::MixedStore, number, title, x, y, curves, note: note.to_owned() }
+}
+
+/// Requests of a run of figure 1.
+const FEW: u64 = 10_000;
+
+/// Full writes of the flash in a day, in figure 1(b).
+const WRITES_A_DAY: [u64; 5] = [1, 3, 10, 30, 100];
+
+/// Note of figures 1(a) and 1(d).
+const NEAR: &str = "The text of the paper has no point of this figure. Our addresses span 114 MB, so the disk's seeks are \
+                    short.";
+
+/// Life of a disk in years in figure 1(b).
+const LIFE_OF_A_DISK: f64 = 5.0;
+
+/// MixedStore's figure 1: a disk and an SSD alone.
+fn characteristics() -> Result<Vec<Figure>, ExperimentsError> {
+    let axes = || [Axis::linear("% of writes"), Axis::logarithmic("mean response time, ms")];
+    let throughput = || [Axis::linear("% of writes"), Axis::logarithmic("MB a second")];
+    let mb_per_s = |run: &Run| run.throughput.mb_per_s;
+    let random = both_drives(0.0)?;
+    Ok(vec![
+        figure("figure 1(a)", "Response times at random addresses", axes(), of_drives(&random, response_ms), NEAR),
+        lives()?,
+        figure("figure 1(c)", "Requests in order", throughput(), of_drives(&both_drives(1.0)?, mb_per_s), NO_POINT),
+        figure("figure 1(d)", "Requests at random addresses", throughput(), of_drives(&random, mb_per_s), NEAR),
+    ])
+}
+
+/// Runs of the disk and of the SSD, by the share of writes in per cent.
+type OfDrives = Vec<(f64, [Run; 2])>;
+
+/// Plays requests with more and more writes, of which a share is in order, on each drive alone.
+fn both_drives(sequential: f64) -> Result<OfDrives, ExperimentsError> {
+    let shares = [0.0, 25.0, 50.0, 75.0, 100.0].into_par_iter().with_max_len(1).map(|writes| {
+        let spec = WorkloadSpec {
+            read_fraction: 1.0 - writes / 100.0,
+            sequential,
+            ..WorkloadSpec::new(FEW, footprint(WORN_FLASH, UTILISATION))
+        };
+        let trace = Loaded::generated(Generator::new(&[spec], 1)?.collect());
+        let disk = Plan::new("hdd-only").hdd(HDD).play(&trace, CLOSED)?;
+        let ssd = Plan::new("ssd-only").ssd(SSD).ssd_size(WORN_FLASH).play(&trace, CLOSED)?;
+        Ok((writes, [disk, ssd]))
+    });
+    shares.collect()
+}
+
+/// Returns a curve of each drive alone.
+fn of_drives(runs: &OfDrives, value: fn(&Run) -> Option<f64>) -> Vec<Curve> {
+    let curve = |(at, name): (usize, &str)| {
+        let points = runs.iter().filter_map(|(writes, runs)| Some((*writes, value(&runs[at])?)));
+        Curve::ours(name, at, points.collect())
+    };
+    ["disk", "SSD"].into_iter().enumerate().map(curve).collect()
+}
+
+/// MixedStore's figure 1(b): the life of the SSD over the writes.
+fn lives() -> Result<Figure, ExperimentsError> {
+    let day = Nanoseconds::from_seconds(24 * 3600).0;
+    let life = |writes: u64| -> Result<Option<f64>, ExperimentsError> {
+        let spec = WorkloadSpec {
+            read_fraction: 0.0,
+            interarrival: Interarrival::Constant(Nanoseconds(day / (writes * WORN_FLASH.get() / 4096))),
+            ..WorkloadSpec::new(FEW, footprint(WORN_FLASH, UTILISATION))
+        };
+        let trace = Loaded::generated(Generator::new(&[spec], 1)?.collect());
+        let plan = Plan::new("ssd-only").ssd(SSD).ssd_size(WORN_FLASH).set(&[("ssd.rated_cycles", "10000")]);
+        Ok(plan.play(&trace, TIMED)?.devices.ssd.flash.lifetime_years_cycles)
+    };
+    let points = WRITES_A_DAY.into_par_iter().with_max_len(1).map(|writes| Ok((writes as f64, life(writes)?)));
+    let points: Vec<(f64, Option<f64>)> = points.collect::<Result<_, ExperimentsError>>()?;
+    let last = WRITES_A_DAY[WRITES_A_DAY.len() - 1] as f64;
+    let disk = [(1.0, LIFE_OF_A_DISK), (last, LIFE_OF_A_DISK)];
+    let curves = vec![
+        Curve::paper("disk", "caption of figure 1", 0, &disk),
+        Curve::ours("SSD", 1, points.into_iter().filter_map(|(writes, years)| Some((writes, years?))).collect()),
+    ];
+    let axes = [Axis::logarithmic("full writes a day, at random addresses"), Axis::logarithmic("years")];
+    Ok(figure("figure 1(b)", "Life", axes, curves, "The text of the paper has no point of the SSD."))
 }
 
 /// MixedStore's figure 4: a static and a dynamic partition of the writes.
