@@ -10,7 +10,7 @@ impl Finding {
         let (text, remedy) = match spread {
             Some(Within::Random { .. }) => (
                 "The trace's times are whole seconds; the requests of each second arrive at random times of it. Bursts \
-                 within a second are not known, and would lengthen waits.",
+                 within a second are not known, so waits may be longer than shown; ± has runs with bursts.",
                 "--seed draws other times, --times as-is plays the requests of a second at once",
             ),
             Some(Within::Equal) => (

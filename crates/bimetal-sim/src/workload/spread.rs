@@ -1,6 +1,13 @@
 //! Requests of one second, spread over that second. A trace that was recorded in whole seconds has
 //! many requests at the same time. If such a trace is played without a change, it measures queues
 //! that the recorded machine never had.
+//!
+//! Real requests come in bursts, and nothing in the trace tells how bursty they were. So the first
+//! drawing has no bursts, and each further drawing has bursts of its own strength. The difference
+//! between the drawings shows how much a figure depends on the bursts. The bursts are those of the
+//! b-model (Wang et al., ICDE 2002): one half of each stretch of time has a share `b` of its
+//! requests, and so do the halves of the halves. Disk traffic has a `b` of 0.6 to 0.8 there; a `b`
+//! of 0.5 is a Poisson process.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;
@@ -14,7 +21,7 @@ use super::{Requests, WorkloadError};
 pub enum Within {
     /// At equal distances.
     Equal,
-    /// At random times, as in a Poisson process.
+    /// At random times: in drawing 0 as in a Poisson process, in other drawings in bursts.
     Random {
         /// Seed of the random numbers.
         seed: u64,
@@ -45,7 +52,7 @@ pub(crate) fn generator(seed: u64, drawing: u64) -> Pcg64Mcg {
 pub fn spread(requests: Requests<'_>, within: Within) -> Requests<'_> {
     let random = match within {
         Within::Equal => None,
-        Within::Random { seed, drawing } => Some(generator(seed, drawing)),
+        Within::Random { seed, drawing } => Some(Times::of(generator(seed, drawing), drawing > 0)),
     };
     Box::new(Seconds { requests, next: None, second: Vec::new().into_iter(), random })
 }
@@ -56,7 +63,51 @@ struct Seconds<'a> {
     /// First request of the next second of the trace.
     next: Option<Result<Request, WorkloadError>>,
     second: std::vec::IntoIter<Request>,
-    random: Option<Pcg64Mcg>,
+    random: Option<Times>,
+}
+
+/// Random times within a second.
+struct Times {
+    random: Pcg64Mcg,
+    /// Share of the requests of a stretch of time that the busier half has, of 2^32; `None` without
+    /// bursts.
+    busier: Option<u64>,
+}
+
+/// Half of the range of random numbers of 32 bits.
+const HALF: u64 = 1 << 31;
+
+/// Length of a stretch of time within which times are equally likely.
+const SHORTEST: u64 = 1000;
+
+impl Times {
+    /// Returns times of one strength of bursts, which is drawn first.
+    fn of(mut random: Pcg64Mcg, is_bursty: bool) -> Self {
+        // From 0.5 to 0.8.
+        let busier = is_bursty.then(|| HALF + u64::from(random.next_u32()) * 3 / 10);
+        Self { random, busier }
+    }
+
+    /// Returns so many times within a second, in no order.
+    fn draw(&mut self, count: u64) -> Vec<u64> {
+        let mut times = Vec::with_capacity(count as usize);
+        self.fill(count, 0..SECOND.0, &mut times);
+        times
+    }
+
+    fn fill(&mut self, count: u64, stretch: std::ops::Range<u64>, times: &mut Vec<u64>) {
+        let (start, length) = (stretch.start, stretch.end - stretch.start);
+        let Some(busier) = self.busier.filter(|_| count > 1 && length > SHORTEST) else {
+            times.extend((0..count).map(|_| start + self.random.next_u64() % length));
+            return;
+        };
+        let is_first_busier = u64::from(self.random.next_u32()) < HALF;
+        let of_busier = (0..count).filter(|_| u64::from(self.random.next_u32()) < busier).count() as u64;
+        let first = if is_first_busier { of_busier } else { count - of_busier };
+        let middle = start + length / 2;
+        self.fill(first, start..middle, times);
+        self.fill(count - first, middle..stretch.end, times);
+    }
 }
 
 const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);
@@ -81,7 +132,7 @@ impl Seconds<'_> {
         let count = second.len() as u64;
         let mut offsets: Vec<u64> = match &mut self.random {
             None => (0..count).map(|at| (u128::from(at) * u128::from(SECOND.0) / u128::from(count)) as u64).collect(),
-            Some(random) => (0..count).map(|_| random.next_u64() % SECOND.0).collect(),
+            Some(times) => times.draw(count),
         };
         offsets.sort_unstable();
         for (request, offset) in second.iter_mut().zip(offsets) {
@@ -135,6 +186,25 @@ mod tests {
     fn requests_of_one_second_get_equal_distances() {
         let expected = [(0, 3000), (1, 3250), (2, 3500), (3, 3750), (4, 4000), (5, 9000), (6, 9500)];
         assert_eq!(arrivals(Within::Equal), expected);
+    }
+
+    /// Returns the share of 1,000 times of a second that lie in its ten busiest hundredths.
+    fn in_busiest_hundredths(drawing: u64) -> f64 {
+        let mut hundredths = [0; 100];
+        let mut times = Times::of(generator(1, drawing), drawing > 0);
+        times.draw(1000).into_iter().for_each(|time| hundredths[(time / (SECOND.0 / 100)) as usize] += 1);
+        hundredths.sort_unstable();
+        f64::from(hundredths[90..].iter().sum::<i32>()) / 1000.0
+    }
+
+    /// Without bursts the busiest tenth of a second has a sixth of the requests, by chance.
+    #[test]
+    fn only_the_first_drawing_has_no_bursts() {
+        assert!((0.13..0.2).contains(&in_busiest_hundredths(0)), "{}", in_busiest_hundredths(0));
+        let shares: Vec<f64> = (1..20).map(in_busiest_hundredths).collect();
+        let least = shares.iter().copied().fold(1.0, f64::min);
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        assert!(least < 0.3 && most > 0.6 && most < 0.95, "{shares:?}");
     }
 
     #[test]
