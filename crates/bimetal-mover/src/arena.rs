@@ -6,7 +6,7 @@
 //! the seed. The allocator takes free blocks of the block group that is aimed at (128 MiB), or of a
 //! later group. The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to
 //! 16,001 blocks. The first group of each 16 (a flex group) gives no blocks to a request of 2, 4,
-//! 8, ... blocks, so no request has such a size. The allocator may take other blocks, too: The call
+//! 8, ... blocks, so no request for an aim has such a size. The allocator may take other blocks, too: The call
 //! FIEMAP returns the blocks that a donor has, and only blocks on the wanted drive are used. A
 //! request that misses is repeated with half the size.
 //!

@@ -17,7 +17,9 @@
 //! volume's own. Any other content in the header's place was written by a program that used the
 //! drive without the volume. A change of sectors with foreign content is refused, and is
 //! overwritten only on request ([`Change::overwrite_foreign`]): the copies have the volume's own
-//! content.
+//! content. One page of other content is refused, too, although one damaged page looks the same.
+//! The header is zero behind its first page. So `dd` of zeroes over 100 MiB, a table of partitions
+//! that was erased again, or a swap space that was used and erased leave one changed page.
 
 use super::Area;
 use crate::label::Guard;

@@ -9,9 +9,10 @@ impl Finding {
     pub fn whole_seconds(spread: Option<Within>) -> Self {
         let (text, remedy) = match spread {
             Some(Within::Random { .. }) => (
-                "The trace's times are whole seconds; the requests of each second arrive at random times of it. Bursts \
-                 within a second are not known, so waits may be longer than shown; ± has runs with bursts.",
-                "--seed draws other times, --times as-is plays the requests of a second at once",
+                "The trace's times are whole seconds; the requests of each second arrive at random times of the \
+                 second. Bursts within a second are not known, so waits may be longer than shown.",
+                "--seed draws other times, --runs adds runs with bursts, --times as-is plays the requests of a second at \
+                 once",
             ),
             Some(Within::Equal) => (
                 "The trace's times are whole seconds; the requests of each second arrive at equal distances. A disk \

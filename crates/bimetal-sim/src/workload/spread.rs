@@ -2,12 +2,12 @@
 //! many requests at the same time. If such a trace is played without a change, it measures queues
 //! that the recorded machine never had.
 //!
-//! Real requests come in bursts, and nothing in the trace tells how bursty they were. So the first
-//! drawing has no bursts, and each further drawing has bursts of its own strength. The difference
-//! between the drawings shows how much a figure depends on the bursts. The bursts are those of the
-//! b-model (Wang et al., ICDE 2002): one half of each stretch of time has a share `b` of its
-//! requests, and so do the halves of the halves. Disk traffic has a `b` of 0.6 to 0.8 there; a `b`
-//! of 0.5 is a Poisson process.
+//! Real requests come in bursts, and nothing in the trace tells the strength of the bursts. So the
+//! first drawing has no bursts, and each further drawing has bursts of its own strength. The
+//! difference between the drawings shows how much a figure depends on the bursts. The bursts are
+//! those of the b-model (Wang et al., ICDE 2002): one half of each stretch of time has a share `b`
+//! of the requests of the stretch, and so do the halves of the halves. A `b` of 0.5 is a Poisson
+//! process. Each drawing has a `b` between 0.5 and 0.8, our choice.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;
@@ -88,7 +88,7 @@ impl Times {
         Self { random, busier }
     }
 
-    /// Returns so many times within a second, in no order.
+    /// Returns `count` times within a second, in no order.
     fn draw(&mut self, count: u64) -> Vec<u64> {
         let mut times = Vec::with_capacity(count as usize);
         self.fill(count, 0..SECOND.0, &mut times);

@@ -50,8 +50,8 @@ const FEW: u64 = 10_000;
 const WRITES_A_DAY: [u64; 5] = [1, 3, 10, 30, 100];
 
 /// Note of figures 1(a) and 1(d).
-const NEAR: &str = "The text of the paper has no point of this figure. Our addresses span 114 MB, so the disk's seeks are \
-                    short.";
+const NEAR: &str = "The text of the paper has no point of this figure. Our addresses span 114 MB, so the disk's seeks \
+                    are short.";
 
 /// Life of a disk in years in figure 1(b).
 const LIFE_OF_A_DISK: f64 = 5.0;
