@@ -6,9 +6,9 @@
 //! the seed. The allocator takes free blocks of the block group that is aimed at (128 MiB), or of a
 //! later group. The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to
 //! 16,001 blocks. The first group of each 16 (a flex group) gives no blocks to a request of 2, 4,
-//! 8, ... blocks, so no request for an aim has such a size. The allocator may take other blocks, too: The call
-//! FIEMAP returns the blocks that a donor has, and only blocks on the wanted drive are used. A
-//! request that misses is repeated with half the size.
+//! 8, ... blocks, so no request for an aim has such a size. The allocator may take other blocks,
+//! too: The call FIEMAP returns the blocks that a donor has, and only blocks on the wanted drive
+//! are used. A request that misses is repeated with half the size.
 //!
 //! A donor has no name (`O_TMPFILE`). When the program that has a donor ends, for whatever reason,
 //! the kernel frees the donor's blocks. After a power cut, the recovery of the file system frees
