@@ -28,6 +28,18 @@ pub struct TooLittleMemory {
     free: String,
 }
 
+impl TooLittleMemory {
+    /// Returns a warning for the operator of a volume that exists. The map grows with the slots in
+    /// use, so the volume may be served for a long time before the system ends the server.
+    pub fn warning(&self) -> String {
+        let Self { needed, free, .. } = self;
+        format!(
+            "the map of the drive off home takes up to {needed} of memory, and {free} are free: the system may end the \
+             server when the memory is used up; no flushed write is lost then; expected a machine with more memory"
+        )
+    }
+}
+
 /// Refuses a layout whose map does not fit into the free memory, before anything is changed on the
 /// drives. Regression: a drive was attached whose map did not fit, and then no command could open
 /// the volume any more.
@@ -40,34 +52,14 @@ pub fn refuse_too_little(scheme: &SchemeInfo, layout: &Layout) -> Result<(), Too
 
 fn refuse_more_than(free: u64, scheme: &SchemeInfo, layout: &Layout) -> Result<(), TooLittleMemory> {
     let Some(slots) = layout.slots.as_ref().map(|slots| u64::from(slots.count)) else { return Ok(()) };
-    let needed = needed_bytes(slots, scheme, layout);
+    // A log may have far more slots than the volume has blocks.
+    let of_blocks = slots.min(layout.total_blocks()) as f64 * scheme.memory_bytes_per_block;
+    let needed = of_blocks as u64 + slots / SLOTS_PER_BYTE;
     if needed <= free {
         return Ok(());
     }
     let (needed, free) = (Bytes(needed).rounded_up(), Bytes(free).rounded_down());
     Err(TooLittleMemory { slots, block: layout.block.bytes(), needed, free })
-}
-
-/// Returns the most memory that a map of this number of slots takes.
-fn needed_bytes(slots: u64, scheme: &SchemeInfo, layout: &Layout) -> u64 {
-    // A log may have far more slots than the volume has blocks.
-    let of_blocks = slots.min(layout.total_blocks()) as f64 * scheme.memory_bytes_per_block;
-    of_blocks as u64 + slots / SLOTS_PER_BYTE
-}
-
-/// Returns a warning for the operator if the map of a volume that exists does not fit into the free
-/// memory. The map grows with the slots in use, so the volume may be served for a long time before
-/// the system ends the server.
-pub fn warning_of_too_little(scheme: &SchemeInfo, layout: &Layout) -> Option<String> {
-    warning_of(free_bytes()?, scheme, layout)
-}
-
-fn warning_of(free: u64, scheme: &SchemeInfo, layout: &Layout) -> Option<String> {
-    let TooLittleMemory { needed, free, .. } = refuse_more_than(free, scheme, layout).err()?;
-    Some(format!(
-        "the map of the drive off home takes up to {needed} of memory, and {free} are free: the system may end the \
-         server when the memory is used up; no flushed write is lost then; expected a machine with more memory"
-    ))
 }
 
 /// Returns the memory that this process can take, if the system tells. This memory is the free
@@ -159,13 +151,12 @@ mod tests {
         let scheme = bimetal_core::schemes::find("smart-response").expect("a scheme");
         let layout = layout(scheme, [Bytes::from_gib(1024), Bytes::from_gib(4096)]);
         assert!(refuse_more_than(8 << 30, scheme, &layout).is_ok());
-        let error = refuse_more_than(6 << 30, scheme, &layout).expect_err("6 GiB are too little").to_string();
+        let lack = refuse_more_than(6 << 30, scheme, &layout).expect_err("6 GiB are too little");
+        let (error, warning) = (lack.to_string(), lack.warning());
         assert!(
             error.contains("slots of 4KiB, and their map takes up to 7.") && error.contains(" 6 GiB are"),
             "{error}"
         );
-        assert_eq!(warning_of(8 << 30, scheme, &layout), None);
-        let warning = warning_of(6 << 30, scheme, &layout).expect("6 GiB are too little");
         assert!(warning.contains("takes up to 7.") && warning.contains(" 6 GiB are free"), "{warning}");
     }
 

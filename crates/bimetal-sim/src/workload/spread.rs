@@ -7,7 +7,7 @@
 //! difference between the drawings shows how much a figure depends on the bursts. The bursts are
 //! those of the b-model (Wang et al., ICDE 2002): one half of each stretch of time has a share `b`
 //! of the requests of the stretch, and so do the halves of the halves. A `b` of 0.5 is a Poisson
-//! process. Each drawing has a `b` between 0.5 and 0.8, our choice.
+//! process. Each further drawing has a `b` between 0.5 and 0.8, our choice.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;

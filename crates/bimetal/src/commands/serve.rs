@@ -13,7 +13,7 @@ use bimetal_serve::server::{
 use bimetal_sim::setup::WANT_FILES;
 use bimetal_volumes::attach::{Attached, Options, attach};
 use bimetal_volumes::find::find;
-use bimetal_volumes::memory::warning_of_too_little;
+use bimetal_volumes::memory::refuse_too_little;
 use bimetal_volumes::plan::Plan;
 use clap::Args;
 
@@ -159,9 +159,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let plan = Plan::of_label(&located.assembly.label);
     let layout = plan.as_ref().and_then(|plan| plan.lay_out().ok());
     if let (Some(plan), Some(layout)) = (&plan, &layout)
-        && let Some(warning) = warning_of_too_little(plan.config().scheme, layout)
+        && let Err(lack) = refuse_too_little(plan.config().scheme, layout)
     {
-        note(format_args!("'{}': {warning}", located.assembly.label.name));
+        note(format_args!("'{}': {}", located.assembly.label.name, lack.warning()));
     }
     let exported = layout.map_or(Bytes(u64::MAX), |layout| layout.exported());
     if let (Some(extents), Some(path)) = (&files, &arguments.files) {

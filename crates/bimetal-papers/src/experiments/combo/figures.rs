@@ -35,12 +35,12 @@ const MODIFIED: f64 = 1.1 / 120.0;
 fn usage(traces: &Traces) -> Result<Figure, ExperimentsError> {
     let (desktop, files) = (traces.shipped("desktop")?, extents(&traces.file_map("desktop")?));
     let stored = files.iter().map(|file| file.sectors.len.0 * SECTOR_BYTES).sum::<u64>();
-    let share = |is_wanted: fn(OpKind) -> bool| -> Result<Option<f64>, ExperimentsError> {
-        let requests = desktop.requests.iter().filter(|request| is_wanted(request.kind)).copied().collect();
-        let touched = analysis(&Loaded { requests, ..desktop.clone() })?.footprint_bytes;
+    let share = |kind| -> Result<Option<f64>, ExperimentsError> {
+        let requests = desktop.requests.iter().filter(|request| request.kind == kind).copied().collect();
+        let touched = analysis(&Loaded::generated(requests))?.footprint_bytes;
         Ok(in_percent(ratio(Some(touched as f64), Some(stored as f64))))
     };
-    let ours = [share(|kind| kind == OpKind::Write)?, share(|kind| kind == OpKind::Read)?];
+    let ours = [share(OpKind::Write)?, share(OpKind::Read)?];
     let curves = vec![
         Curve::paper("a week of a laptop", "section 2", 0, &[(0.0, MODIFIED * 100.0)]).drawn_as(Shape::Bars),
         Curve::ours("three hours of a desktop", 0, bars(&ours)).drawn_as(Shape::Bars),
