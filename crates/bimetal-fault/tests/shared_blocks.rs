@@ -120,6 +120,83 @@ fn slot_waits_for_a_change_at_home_of_its_cached_block() {
     }
 }
 
+/// Writes of 64 KiB that begin in the middle of a block waited for each other wherever the border
+/// block had a clean copy, and each of them became two writes.
+#[test]
+fn changes_at_home_of_one_cached_block_run_at_once() {
+    let mut story = story("smart-response", &[("stream_bypass", "8KiB")]);
+    story.write(24, 8);
+    let first = story.send(OpKind::Write, 8, 20, false);
+    let second = story.send(OpKind::Write, 28, 20, false);
+    story.answer(ON_SSD);
+    assert_eq!(waiting(&mut story, HDD, OpKind::Write), [(8, 20), (28, 20)]);
+    story.waiting.swap(0, 1);
+    story.answer(ALL);
+    let expected = [[first; 20], [second; 20]].concat();
+    assert_eq!(story.read(8, 40), expected);
+    story.flush();
+    story.cut();
+    assert_eq!(story.read(8, 40), expected);
+}
+
+/// A clean copy is older than home until the last of the writes at home has ended. A slot that
+/// merged with the copy before that would bring old content back.
+#[test]
+fn slot_waits_for_all_changes_at_home_of_its_cached_block() {
+    for ends_first in [0, 1] {
+        let mut story = story("smart-response", &[("stream_bypass", "8KiB")]);
+        let before = story.write(24, 8);
+        let first = story.send(OpKind::Write, 8, 18, false);
+        let second = story.send(OpKind::Write, 30, 18, false);
+        story.answer(ON_SSD);
+        let in_slot = story.send(OpKind::Write, 27, 2, false);
+        assert_eq!(waiting(&mut story, HDD, OpKind::Write), [(8, 18), (30, 18)]);
+        story.waiting.swap(0, ends_first);
+        story.answer_some(ALL, 1);
+        assert!(story.finished.contains_key(&[first, second][ends_first]));
+        assert_eq!(waiting(&mut story, SSD, OpKind::Write), [], "the other write has not ended");
+        story.answer(ALL);
+        let expected = [vec![first; 18], vec![before], vec![in_slot; 2], vec![before], vec![second; 18]].concat();
+        assert_eq!(story.read(8, 40), expected);
+        story.flush();
+        story.cut();
+        assert_eq!(story.read(8, 40), expected);
+    }
+}
+
+/// One write at home replaces all that the slot of its last block has. The other write needs that
+/// slot, as long as the slot is there.
+#[test]
+fn write_that_must_merge_waits_for_a_change_at_home() {
+    let mut story = story("smart-response", &[("mode", "maximized"), ("stream_bypass", "8KiB")]);
+    story.write(28, 4);
+    let replaces = story.send(OpKind::Write, 28, 20, false);
+    story.answer(ON_SSD);
+    let merges = story.send(OpKind::Write, 8, 20, false);
+    assert_eq!(waiting(&mut story, HDD, OpKind::Write), [(28, 20), (8, 16)]);
+    assert_eq!(waiting(&mut story, SSD, OpKind::Write), []);
+    story.answer(ALL);
+    assert_eq!(story.read(8, 40), [[merges; 20], [replaces; 20]].concat());
+}
+
+/// A write with FUA that has to wait at its last block has written its first block. If it kept that
+/// block shared, writes that wait for each other could be a circle.
+#[test]
+fn write_with_fua_that_waits_shares_no_block() {
+    let mut story = story("smart-response", &[("stream_bypass", "8KiB")]);
+    story.write(24, 8);
+    let cached = story.send(OpKind::Write, 44, 4, false);
+    let forced = story.send(OpKind::Write, 28, 16, true);
+    let but_of_cached = |next: &Operation<Tags>| next.target == SSD || next.command.range.start.0 != 44;
+    story.answer(but_of_cached);
+    assert!(!story.finished.contains_key(&forced), "its last block is not alone");
+    let in_slot = story.send(OpKind::Write, 24, 2, false);
+    story.answer(but_of_cached);
+    assert!(story.finished.contains_key(&in_slot), "the first block is free");
+    story.answer(ALL);
+    assert_eq!(story.read(28, 20), [vec![forced; 16], vec![cached; 4]].concat());
+}
+
 /// Zeroes at the end of a block wait until a write has placed the block in a slot, and merge with
 /// that write.
 #[test]
@@ -215,6 +292,7 @@ fn requests_of_shared_blocks_keep_their_order() {
         ("hybrid-disk", &[]),
         ("dataplex", &[]),
         ("hyperduo", &[]),
+        ("hddboost", &[]),
         ("bcache", &[]),
         ("smq", &[]),
         ("writeboost", &[]),

@@ -4,10 +4,12 @@
 //! Only the first and the last block of a request can be shared: a block that a change touches
 //! whole is in no other change's lane.
 
+use super::requests::ordering::Claim;
 use super::write::WriteJob;
 use super::{TaskId, Volume};
 use crate::block::{Block, BlockRun};
 use crate::payload::Payload;
+use crate::scheme::Placement;
 use crate::units::SectorRange;
 
 impl<P: Payload> Volume<P> {
@@ -35,14 +37,30 @@ impl<P: Payload> Volume<P> {
         ends.into_iter().take(if shares { blocks.count.min(2) as usize } else { 0 }).filter(in_part)
     }
 
-    /// Returns the end of the blocks from the first of `run` on that no other task has claimed.
-    pub(super) fn end_of_unclaimed(&self, task: TaskId, run: BlockRun) -> u64 {
-        let ordering = &self.requests.ordering;
+    /// Returns the claim that a write of `block` needs with `placement`. A write at home of a block
+    /// without a slot needs no claim of its own, but waits for the same claims as a shared one.
+    fn claim_of(&self, block: Block, placement: Placement) -> Claim {
+        match placement {
+            Placement::Slot | Placement::Both => Claim::Alone,
+            Placement::Home(_) | Placement::Wait => {
+                let is_dirty = self.view.map.get(block).is_some_and(|(_, entry)| entry.dirty);
+                if is_dirty { Claim::Alone } else { Claim::Shared }
+            }
+        }
+    }
+
+    /// Returns `run` up to the first block that `task` cannot write now with `placement`, because
+    /// another task has claimed the block.
+    ///
+    /// # Errors
+    /// Returns the first block of `run`, if already that block cannot be written.
+    pub(super) fn unclaimed(&self, task: TaskId, run: BlockRun, placement: Placement) -> Result<BlockRun, Block> {
+        let is_claimed = |block| self.requests.ordering.is_claimed(task, block, self.claim_of(block, placement));
         // Of the blocks of a request, only the first and the last can be claimed.
         match run.count {
-            _ if ordering.is_claimed(task, run.first) => run.first.0,
-            2.. if ordering.is_claimed(task, Block(run.end() - 1)) => run.end() - 1,
-            _ => run.end(),
+            _ if is_claimed(run.first) => Err(run.first),
+            2.. if is_claimed(Block(run.end() - 1)) => Ok(BlockRun { count: run.count - 1, ..run }),
+            _ => Ok(run),
         }
     }
 
@@ -50,12 +68,17 @@ impl<P: Payload> Volume<P> {
     /// home and have no slot.
     pub(super) fn claim_shared_blocks(&mut self, task: TaskId, job: &WriteJob<P>) {
         for block in self.may_be_shared(job.sectors()) {
-            let has_slot = self.view.map.get(block).is_some();
-            if job.places_in_slot(block)
-                || has_slot && job.homes().any(|run| (run.first.0..run.end()).contains(&block.0))
-            {
-                self.requests.ordering.claim(task, block);
-            }
+            let claim = if job.places_in_slot(block) {
+                Claim::Alone
+            } else if !job.homes().any(|run| (run.first.0..run.end()).contains(&block.0)) {
+                continue;
+            } else {
+                match self.view.map.get(block) {
+                    None => continue,
+                    Some(_) => self.claim_of(block, Placement::Home(None)),
+                }
+            };
+            self.requests.ordering.claim(task, block, claim);
         }
     }
 
@@ -65,22 +88,29 @@ impl<P: Payload> Volume<P> {
     /// Returns a block that another task has claimed; then no block was claimed.
     pub(super) fn claim_ends(&mut self, task: TaskId, sectors: SectorRange) -> Result<(), Block> {
         let ordering = &self.requests.ordering;
-        if let Some(block) = self.may_be_shared(sectors).find(|&block| ordering.is_claimed(task, block)) {
+        let is_claimed = |&block: &Block| ordering.is_claimed(task, block, Claim::Alone);
+        if let Some(block) = self.may_be_shared(sectors).find(is_claimed) {
             return Err(block);
         }
-        self.may_be_shared(sectors).for_each(|block| self.requests.ordering.claim(task, block));
+        self.may_be_shared(sectors).for_each(|block| self.requests.ordering.claim(task, block, Claim::Alone));
         Ok(())
     }
 
-    /// Makes `task` wait for the end of the claim of `block`.
+    /// Makes `task` wait for the end of the claims of `block`.
+    ///
+    /// # Panics
+    /// Panics if `task` shares a block: tasks could then wait for each other in a circle.
     pub(super) fn await_claim(&mut self, task: TaskId, block: Block) {
+        assert!(!self.requests.ordering.shares_a_block(task), "a task waits for block {} and shares another", block.0);
         self.statistics.waited += 1;
         self.requests.waiters.await_claim(task, block);
     }
 
-    /// Ends the claims of `task`. Tasks that wait for one of the claims look again.
-    pub(super) fn end_claims(&mut self, task: TaskId) {
-        while let Some(block) = self.requests.ordering.end_claim(task) {
+    /// Ends the claims of a part of a change. If `kept`, the blocks that the part claimed alone stay
+    /// claimed. Tasks that wait for one of the claims look again.
+    pub(super) fn end_claims(&mut self, task: TaskId, kept: bool) {
+        let ending: &[Claim] = if kept { &[Claim::Shared] } else { &[Claim::Shared, Claim::Alone] };
+        while let Some(block) = self.requests.ordering.end_claim(task, ending) {
             let waiting = self.requests.waiters.take_for_claim(block);
             self.tasks.wake_all(waiting);
         }
@@ -97,7 +127,7 @@ impl<P: Payload> Volume<P> {
 
     /// Ends a change, and starts the requests that waited for the change.
     pub(super) fn leave_ordering(&mut self, task: TaskId) {
-        self.end_claims(task);
+        self.end_claims(task, false);
         self.changes_home(task, false);
         let tasks = &mut self.tasks;
         self.requests.ordering.leave(task, &mut |freed| tasks.wake(freed));

@@ -296,9 +296,7 @@ impl<P: Payload> Volume<P> {
                         return self.end_write(task, job, status);
                     }
                     self.changes_home(task, false);
-                    if !job.fua {
-                        self.end_claims(task);
-                    }
+                    self.end_claims(task, job.fua);
                     job.phase = Phase::Placing;
                 }
                 Phase::Committing => {
@@ -352,10 +350,9 @@ impl<P: Payload> Volume<P> {
     fn place_part(&mut self, task: TaskId, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
         let access = access(&self.view.layout, OpKind::Write, job.sectors);
         let first = job.next;
-        let end = self.end_of_unclaimed(task, BlockRun { first: Block(first), count: access.blocks.end() - first });
-        if end == first {
-            return Err(Obstacle::Claim(Block(first)));
-        }
+        let left = BlockRun { first: Block(first), count: access.blocks.end() - first };
+        // Any placement waits for the claims for which a write at home waits.
+        let end = self.unclaimed(task, left, Placement::Wait).map_err(Obstacle::Claim)?.end();
         while job.next < end && job.next - first < PART_BLOCKS_MAX {
             // The scheme gets only the blocks of this part. Otherwise a scheme that looks at each
             // block would look at all of a long write for every part.
@@ -369,7 +366,11 @@ impl<P: Payload> Volume<P> {
                 self.decider.place_write(&self.view, job.token, &access, rest)
             };
             assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
-            let run = BlockRun { count: blocks, ..rest };
+            let run = match self.unclaimed(task, BlockRun { count: blocks, ..rest }, placement) {
+                Ok(run) => run,
+                Err(block) if job.next == first => return Err(Obstacle::Claim(block)),
+                Err(_) => break,
+            };
             match self.place_whole_run(job, &access, run, placement) {
                 Err(obstacle) if job.next == first => return Err(obstacle),
                 Err(_) if job.next == run.first.0 => break,

@@ -7,26 +7,34 @@
 //! a log, which records a block as a whole.
 //!
 //! A stream that is not aligned with the blocks writes each block at its borders in two parts. The
-//! lanes of the two parts do not overlap, so both changes run at once. One of the two changes may
-//! need the block alone: a write that places it in a slot merges with the content that the block
-//! already has. A change that needs a block alone *claims* the block. A claim waits for another
-//! change's claim of the block, and changes of the block that have not begun wait for the claim.
+//! lanes of the two parts do not overlap, so both changes run at once, unless the content of one
+//! part depends on the other. A change says so with a *claim* of the block:
 //!
-//! A change in place of a block that has no slot needs no claim, and a claim does not wait for such
-//! a change: the slot of the claiming write holds only eighths that the change in place leaves
-//! alone.
+//! - A write that places the block in a slot claims the block *alone*: the slot gets the content
+//!   that the block already has. The change of a range claims its ends alone, too.
+//! - A write that goes home over a clean copy has a *shared* claim. Writes with shared claims run at
+//!   once: each of them replaces its own eighths at home, and the first that ends drops the copy. A
+//!   write that would merge the copy into a new slot has to wait for all of them: the copy is older
+//!   than the content that they write.
+//! - A write that goes home where the block has no slot needs no claim, and a claim does not wait
+//!   for such a write: the slot of the claiming write holds only eighths that the write at home
+//!   leaves alone.
 //!
-//! A claim ends with the part of a change that needed the claim. A write with FUA keeps its claims
-//! until it is stable: another write would merge its content into a slot that is not stable. In a
-//! log there are no claims, and a write with FUA ends its change once its content is appended:
-//! later changes are appended behind this content. So writes with FUA that share a block become
-//! stable by one commit.
+//! A change that has not begun waits for another change's claim of the block, unless both claims
+//! are shared.
+//!
+//! A claim ends with the part of a change that needed the claim. A write with FUA keeps the blocks
+//! that it claimed alone until it is stable: another write would merge its content into a slot that
+//! is not stable. In a log there are no claims, and a write with FUA ends its change once its
+//! content is appended: later changes are appended behind this content. So writes with FUA that
+//! share a block become stable by one commit.
 //!
 //! Claims never wait for each other in a circle. A change has claims of its first and its last
-//! block only, and while it waits for one of the two blocks it may already have claimed the other
-//! block. Suppose that a change has claimed the block for which another change waits. The block is
-//! then the last block of that change, seen from the same side, or its only block. So each further
-//! change in a chain of waiting has its block further to the same side.
+//! block only. Shared claims last as long as operations of drives, so a change that waits has none.
+//! While a change waits for one of its two blocks, it may have claimed the other block alone.
+//! Suppose that a change has claimed the block for which another change waits. The block is then the
+//! last block of that change, seen from the same side, or its only block. So each further change in
+//! a chain of waiting has its block further to the same side.
 
 use std::collections::VecDeque;
 
@@ -46,6 +54,15 @@ struct Change {
     at_home: bool,
 }
 
+/// How a change claims a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Other changes with a shared claim of the block may run at once.
+    Shared,
+    /// No other change with a claim of the block may run.
+    Alone,
+}
+
 impl Change {
     fn precedes(&self, lane: BlockRun) -> bool {
         !self.reads && self.lane.overlaps(lane)
@@ -59,7 +76,7 @@ pub(crate) struct Ordering {
     changes: VecDeque<Change>,
     /// Index of the blocks of the changes, without waiting reads.
     regions: Regions,
-    claims: Vec<(Block, TaskId)>,
+    claims: Vec<(Block, TaskId, Claim)>,
     waiting: u32,
     at_home: u32,
 }
@@ -95,22 +112,30 @@ impl Ordering {
     /// Claims `block` for `task`, a change under way.
     ///
     /// # Panics
-    /// Panics if another task has claimed the block.
-    pub(crate) fn claim(&mut self, task: TaskId, block: Block) {
-        assert!(!self.is_claimed(task, block), "block {} is claimed twice", block.0);
-        if !self.claims.contains(&(block, task)) {
-            self.claims.push((block, task));
+    /// Panics if the claim [conflicts](Self::is_claimed) with the claim of another task.
+    pub(crate) fn claim(&mut self, task: TaskId, block: Block, claim: Claim) {
+        assert!(!self.is_claimed(task, block, claim), "block {} is claimed twice", block.0);
+        if !self.claims.contains(&(block, task, claim)) {
+            self.claims.push((block, task, claim));
         }
     }
 
-    /// Returns true if a task other than `task` has claimed `block`.
-    pub(crate) fn is_claimed(&self, task: TaskId, block: Block) -> bool {
-        self.claims.iter().any(|&(claimed, by)| claimed == block && by != task)
+    /// Returns true if a task other than `task` has a claim of `block` beside which `task` cannot
+    /// have `claim`.
+    pub(crate) fn is_claimed(&self, task: TaskId, block: Block, claim: Claim) -> bool {
+        let conflicts = |other| other == Claim::Alone || claim == Claim::Alone;
+        self.claims.iter().any(|&(claimed, by, other)| claimed == block && by != task && conflicts(other))
     }
 
-    /// Ends a claim of `task`. Returns the claimed block, or `None` if the task has no claim.
-    pub(crate) fn end_claim(&mut self, task: TaskId) -> Option<Block> {
-        let at = self.claims.iter().position(|&(_, by)| by == task)?;
+    /// Returns true if `task` has a shared claim.
+    pub(crate) fn shares_a_block(&self, task: TaskId) -> bool {
+        self.claims.iter().any(|&(_, by, claim)| by == task && claim == Claim::Shared)
+    }
+
+    /// Ends a claim of `task` among those of `kinds`. Returns the claimed block, or `None` if the
+    /// task has no such claim.
+    pub(crate) fn end_claim(&mut self, task: TaskId, kinds: &[Claim]) -> Option<Block> {
+        let at = self.claims.iter().position(|(_, by, claim)| *by == task && kinds.contains(claim))?;
         Some(self.claims.swap_remove(at).0)
     }
 
@@ -205,6 +230,21 @@ mod tests {
         assert_eq!(started, [3]);
         ordering.leave(3, &mut |task| started.push(task));
         assert!(!ordering.touches(run(0, 2 * SPAN_BLOCKS)) && ordering.regions == Regions::default());
+    }
+
+    #[test]
+    fn claims_of_one_block_conflict_unless_both_are_shared() {
+        let (block, mut ordering) = (Block(7), Ordering::default());
+        ordering.claim(1, block, Claim::Shared);
+        assert!(!ordering.is_claimed(2, block, Claim::Shared) && ordering.is_claimed(2, block, Claim::Alone));
+        assert!(!ordering.is_claimed(2, Block(8), Claim::Alone), "another block");
+        ordering.claim(2, block, Claim::Shared);
+        assert_eq!(ordering.end_claim(1, &[Claim::Alone]), None);
+        assert_eq!(ordering.end_claim(1, &[Claim::Alone, Claim::Shared]), Some(block));
+        assert!(ordering.is_claimed(1, block, Claim::Alone), "the claim of 2 is left");
+        assert_eq!(ordering.end_claim(2, &[Claim::Shared]), Some(block));
+        ordering.claim(1, block, Claim::Alone);
+        assert!(ordering.is_claimed(2, block, Claim::Shared) && !ordering.is_claimed(1, block, Claim::Alone));
     }
 
     #[test]
