@@ -23,18 +23,6 @@ impl BitSet {
         Self { words: vec![0; words], any: vec![0; summary], full: vec![0; summary], limit, len: 0 }
     }
 
-    /// Returns the set of all numbers below `limit`.
-    pub(crate) fn of_all(limit: u32) -> Self {
-        let ones = |bits: usize| -> Vec<u64> {
-            let rest = (!bits.is_multiple_of(64)).then(|| (1 << (bits % 64)) - 1);
-            std::iter::repeat_n(u64::MAX, bits / 64).chain(rest).collect()
-        };
-        let (words, whole) = (limit.div_ceil(64) as usize, limit as usize / 64);
-        let mut full = ones(whole);
-        full.resize(words.div_ceil(64), 0);
-        Self { words: ones(limit as usize), any: ones(words), full, limit, len: limit }
-    }
-
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -264,8 +252,6 @@ mod tests {
         fn a_full_set_has_no_gap(limit in 1u32..9000) {
             let mut set = BitSet::new(limit);
             (0..limit).for_each(|n| { set.insert(n); });
-            let at_once = BitSet::of_all(limit);
-            prop_assert_eq!(parts(&at_once), parts(&set));
             prop_assert_eq!(set.next_gap(0), None);
             prop_assert_eq!(set.next_member(limit - 1), Some(limit - 1));
         }

@@ -19,6 +19,7 @@ use hashbrown::HashTable;
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun, ValidMask};
+use crate::delta_set::DeltaSet;
 use crate::mixing::folded;
 pub use pieces::{BYTES_PER_FURTHER_PIECE, Pieces};
 
@@ -31,10 +32,9 @@ pub struct Slot(pub u32);
 /// use" and "dirty", with their summaries, take a quarter of a byte each.
 pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
 
-/// Resident bytes of a simulation for each granted copy that has not changed: bits of the block
-/// map, of the free slots, of the dirty slots and of the blocks that a mirror lacks, with their
-/// summaries.
-pub const GRANTED_BYTES_PER_BLOCK: f64 = 0.6;
+/// Resident bytes of a simulation for each granted copy that has not changed: the bit of its slot,
+/// which is taken, and the bit's summaries. Measured on mirrors of 2 and 4 TB: 0.144 and 0.155.
+pub const GRANTED_BYTES_PER_BLOCK: f64 = 0.16;
 
 /// Content of a slot: a block, or a part of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +87,7 @@ pub struct BlockMap {
     index: HashTable<u32>,
     /// Blocks with clean, whole copies in the slots of the same number, granted at the start of a
     /// simulation.
-    granted: BitSet,
+    granted: DeltaSet,
     granted_end: u32,
     dirty: BitSet,
     slots: u32,
@@ -161,7 +161,7 @@ impl BlockMap {
             chunks: (0..count).map(|_| None).collect(),
             chunks_in_use: BitSet::new(count),
             index: HashTable::new(),
-            granted: BitSet::new(0),
+            granted: DeltaSet::empty(0),
             granted_end: 0,
             dirty: BitSet::new(slots),
             slots,
@@ -186,7 +186,7 @@ impl BlockMap {
     /// must be empty.
     pub(crate) fn grant(&mut self, blocks: u32) {
         assert!(self.is_empty() && blocks <= self.slots, "{blocks} copies for {} slots", self.slots);
-        (self.granted, self.granted_end) = (BitSet::of_all(blocks), blocks);
+        (self.granted, self.granted_end) = (DeltaSet::full(blocks), blocks);
     }
 
     #[inline]

@@ -66,6 +66,7 @@
 mod bit_set;
 pub mod block;
 pub mod block_map;
+mod delta_set;
 pub mod guard;
 pub mod journal;
 pub mod label;

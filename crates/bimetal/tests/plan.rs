@@ -606,8 +606,8 @@ fn plan_reports_options_left_out_for_the_size_of_their_map() {
         String::from_utf8_lossy(&bimetal(&[&common[..], &["--ssd-size", size]].concat()).stdout).into_owned()
     };
     let said = "of hyperduo are left out: their map of every block of the SSD";
-    assert!(of("1.2TB").contains(said), "{}", of("1.2TB"));
-    assert!(!of("1TB").contains("are left out"), "{}", of("1TB"));
+    assert!(of("4.4TB").contains(said), "{}", of("4.4TB"));
+    assert!(!of("4TB").contains("are left out"), "{}", of("4TB"));
 }
 
 /// A page that points at every option in the charts of a plan, as a reader would, and records the

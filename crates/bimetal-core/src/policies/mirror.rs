@@ -2,9 +2,9 @@
 //! copy yet, and the times at which a run of them is fetched.
 
 use super::idle_fetch::IdleFetch;
-use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
 use crate::block_map::Slot;
+use crate::delta_set::DeltaSet;
 use crate::layout::MemberId;
 use crate::scheme::{FETCH_BLOCKS_MAX, View};
 use crate::units::Nanoseconds;
@@ -69,7 +69,7 @@ impl Mirror {
 
 /// Blocks that have no copy.
 struct Missing {
-    missing: BitSet,
+    missing: DeltaSet,
     blocks: u32,
     /// End of the last run.
     cursor: u32,
@@ -78,13 +78,13 @@ struct Missing {
 impl Missing {
     /// Returns the set in which all of the first `blocks` blocks lack a copy.
     fn all(blocks: u32) -> Self {
-        Self { missing: BitSet::of_all(blocks), blocks, cursor: 0 }
+        Self { missing: DeltaSet::full(blocks), blocks, cursor: 0 }
     }
 
     /// Notes that the first `copies` blocks have copies.
     fn copied(&mut self, copies: u64) {
         if copies >= u64::from(self.blocks) {
-            self.missing = BitSet::new(self.blocks);
+            self.missing = DeltaSet::empty(self.blocks);
         } else {
             self.missing.remove_run(0..copies as u32);
         }
