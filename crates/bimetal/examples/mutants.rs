@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mutation::{COMMANDS, Mutator, TIME_MAX, run, samples};
+use mutation::{COMMANDS, Mutator, TIME_MAX, run, samples, with_options};
 
 /// Worst figures of the runs of one command.
 #[derive(Clone, Copy, Default)]
@@ -48,7 +48,7 @@ fn soak(program: &Path, first: u64, count: u64, folder: &Path) -> u64 {
         std::fs::write(&trace, &bytes).expect("room for a mutant");
         let mut keep = false;
         for (arguments, worst) in COMMANDS.iter().zip(&mut worst) {
-            let outcome = run(program, arguments, &trace, TIME_MAX);
+            let outcome = run(program, &with_options(arguments, seed), &trace, TIME_MAX);
             worst.refused += u64::from(outcome.status.code() == Some(1));
             (worst.took, worst.took_by) = (worst.took, worst.took_by).max((outcome.took, seed));
             (worst.memory, worst.memory_by) = (worst.memory, worst.memory_by).max((outcome.memory, seed));

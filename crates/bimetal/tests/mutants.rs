@@ -6,7 +6,7 @@ mod mutation;
 
 use std::path::{Path, PathBuf};
 
-use mutation::{COMMANDS, HANGING, Mutator, run, samples};
+use mutation::{COMMANDS, HANGING, Mutator, run, samples, with_options};
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
@@ -38,8 +38,8 @@ fn mutants_are_played_or_refused_within_bounds() {
     for seed in 1..=MUTANTS {
         let (sample, bytes) = Mutator::new(seed).mutant(&samples);
         std::fs::write(&trace, bytes).expect("room for a mutant");
-        let arguments = COMMANDS[(seed % COMMANDS.len() as u64) as usize];
-        let outcome = run(Path::new(BIMETAL), arguments, &trace, HANGING);
+        let arguments = with_options(COMMANDS[(seed % COMMANDS.len() as u64) as usize], seed);
+        let outcome = run(Path::new(BIMETAL), &arguments, &trace, HANGING);
         if let Some(fault) = outcome.fault(arguments[0] == "plan", HANGING) {
             panic!("seed {seed} ({}): {}: {fault}: {}", samples[sample].name, arguments[0], outcome.said);
         }

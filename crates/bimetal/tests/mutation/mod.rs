@@ -44,6 +44,13 @@ pub(crate) const COMMANDS: [&[&str]; 5] = [
     &["plan", "TRACE", "--latency", "mean<1000s"],
 ];
 
+/// Returns `command` for the mutant of `seed`. Every second mutant is read with
+/// `--skip-bad-lines`: nearly all mutants of text have a bad line, and are refused otherwise.
+pub(crate) fn with_options(command: &[&'static str], seed: u64) -> Vec<&'static str> {
+    let skips = seed.is_multiple_of(2).then_some("--skip-bad-lines");
+    command.iter().copied().chain(skips).collect()
+}
+
 /// A trace from which mutants are made.
 pub(crate) struct Sample {
     /// Format and file of the trace.
