@@ -65,21 +65,31 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Claims the shared blocks of the part that was just placed, unless they change in place at
-    /// home and have no slot.
+    /// home and keep the slot that they have.
     pub(super) fn claim_shared_blocks(&mut self, task: TaskId, job: &WriteJob<P>) {
         for block in self.may_be_shared(job.sectors()) {
-            let claim = if job.places_in_slot(block) {
-                Claim::Alone
-            } else if !job.homes().any(|run| (run.first.0..run.end()).contains(&block.0)) {
-                continue;
-            } else {
-                match self.view.map.get(block) {
-                    None => continue,
-                    Some(_) => self.claim_of(block, Placement::Home(None)),
-                }
-            };
-            self.requests.ordering.claim(task, block, claim);
+            if let Some(claim) = self.claim_of_placed(job, block) {
+                self.requests.ordering.claim(task, block, claim);
+            }
         }
+    }
+
+    /// Returns the claim of `block` in the part that was just placed, or `None` if the part needs
+    /// no claim of the block.
+    fn claim_of_placed(&self, job: &WriteJob<P>, block: Block) -> Option<Claim> {
+        if job.places_in_slot(block) {
+            return Some(Claim::Alone);
+        }
+        if !job.homes().any(|run| (run.first.0..run.end()).contains(&block.0)) {
+            return None;
+        }
+        let (_, entry) = self.view.map.get(block)?;
+        let size = self.view.layout.block;
+        let (touched, _) = size.masks(size.clip(job.sectors(), block));
+        // A clean copy of other eighths stays where it is. Writes that leave the copy could follow
+        // each other for ever, and would hold up a change that needs the block alone.
+        let keeps_copy = !entry.dirty && entry.valid.intersection(touched).is_empty();
+        (!keeps_copy).then(|| self.claim_of(block, Placement::Home(None)))
     }
 
     /// Claims the shared blocks of a range.

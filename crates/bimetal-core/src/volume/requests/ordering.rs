@@ -12,13 +12,14 @@
 //!
 //! - A write that places the block in a slot claims the block *alone*: the slot gets the content
 //!   that the block already has. The change of a range claims its ends alone, too.
-//! - A write that goes home over a clean copy has a *shared* claim. Writes with shared claims run at
-//!   once: each of them replaces its own eighths at home, and the first that ends drops the copy. A
-//!   write that would merge the copy into a new slot has to wait for all of them: the copy is older
-//!   than the content that they write.
-//! - A write that goes home where the block has no slot needs no claim, and a claim does not wait
-//!   for such a write: the slot of the claiming write holds only eighths that the write at home
-//!   leaves alone.
+//! - A write that goes home over eighths of a clean copy has a *shared* claim. Writes with shared
+//!   claims run at once: each of them replaces its own eighths at home, and the first that ends
+//!   drops the copy. A write that would merge the copy into a new slot has to wait for all of them:
+//!   the copy is older than the content that they write. No later write shares the claim, because
+//!   the copy is gone.
+//! - A write that goes home where the block has no slot, or a clean copy of other eighths, needs no
+//!   claim, and a claim does not wait for such a write: the slot of the claiming write holds only
+//!   eighths that the write at home leaves alone.
 //!
 //! A change that has not begun waits for another change's claim of the block, unless both claims
 //! are shared.
