@@ -77,7 +77,7 @@ impl Mapping {
     /// units that held them (its first unit, and their number). Untouched units are unmapped by
     /// whole runs of the layout, not one at a time.
     pub(crate) fn unmap(&mut self, start: u32, end: u32, layout: &Layout, mut unmapped: impl FnMut(u32, u32)) {
-        let mut unit = start;
+        let mut unit = self.end_of_cleared(start, end);
         while unit < end {
             let untouched = self.untouched_from(unit, end);
             if untouched > unit {
@@ -85,7 +85,7 @@ impl Mapping {
                 for number in unit / CHUNK_UNITS..untouched.div_ceil(CHUNK_UNITS) {
                     self.cleared[number as usize / 64] |= 1 << (number % 64);
                 }
-                unit = untouched;
+                unit = self.end_of_cleared(untouched, end);
                 continue;
             }
             let number = unit / CHUNK_UNITS;
@@ -107,8 +107,19 @@ impl Mapping {
                 self.cleared[number as usize / 64] |= 1 << (number % 64);
                 self.resident -= u64::from(self.chunks[number as usize].take().is_some());
             }
-            unit = stop;
+            unit = self.end_of_cleared(stop, end);
         }
+    }
+
+    /// Returns the end of the cleared chunks from `unit` on, at most `end`.
+    fn end_of_cleared(&self, unit: u32, end: u32) -> u32 {
+        let first_unit = |chunk: u32| u64::from(chunk) * u64::from(CHUNK_UNITS);
+        let mut number = unit / CHUNK_UNITS;
+        while first_unit(number) < end.into() && self.is_cleared(number) {
+            let all_of_word = number.is_multiple_of(64) && self.cleared[number as usize / 64] == u64::MAX;
+            number += if all_of_word { 64 } else { 1 };
+        }
+        first_unit(number).clamp(unit.into(), end.into()) as u32
     }
 
     /// Returns the end of the untouched whole chunks from `unit` on, before `end`.
@@ -239,5 +250,66 @@ impl Run {
             len: len as u32,
             physical: if is_somewhere == 1 { physical as u32 } else { NONE },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::flash::geometry::Geometry;
+    use crate::flash::precondition::Precondition;
+    use proptest::prelude::*;
+
+    /// Units of more chunks than a word has bits, the last of them in part.
+    const UNITS: u32 = 150 * CHUNK_UNITS + 17;
+
+    fn layout(precondition: Precondition) -> Layout {
+        let geometry = Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 700,
+            pages_per_block: 256,
+            page_bytes: 4096,
+            unit_bytes: 4096,
+            logical_units: UNITS,
+        };
+        Layout::new(precondition, &geometry, 0, UNITS, 3, 1)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+        /// Compares the table with a map of single units. Later discards skip what is unmapped
+        /// already: a discard of a large drive takes time only for what it changes.
+        #[test]
+        fn unmap_tells_of_each_mapped_unit_once(
+            is_written in any::<bool>(),
+            steps in proptest::collection::vec((any::<bool>(), 0..UNITS, 0..UNITS), 1..12),
+        ) {
+            let layout = layout(if is_written { Precondition::Sequential } else { Precondition::Clean });
+            let mut mapping = Mapping::new(UNITS);
+            let places = (0..UNITS).map(|unit| (unit, layout.locate(unit))).filter(|&(_, place)| place != NONE);
+            let mut model: BTreeMap<u32, u32> = places.collect();
+            for (step, (unmaps, unit, len)) in (0..).zip(steps) {
+                if unmaps {
+                    let end = UNITS.min(unit.saturating_add(len));
+                    let mut told = Vec::new();
+                    mapping.unmap(unit, end, &layout, |place, count| told.extend(place..place + count));
+                    let mut expected: Vec<u32> = model.range(unit..end).map(|(_, &place)| place).collect();
+                    model.retain(|held, _| !(unit..end).contains(held));
+                    told.sort_unstable();
+                    expected.sort_unstable();
+                    prop_assert_eq!(told, expected);
+                } else {
+                    *mapping.entry(unit, &layout) = 1_000_000 + step;
+                    model.insert(unit, 1_000_000 + step);
+                }
+                let wrong = (0..UNITS).find(|unit| mapping.get(*unit, &layout) != *model.get(unit).unwrap_or(&NONE));
+                prop_assert_eq!(wrong, None);
+            }
+        }
     }
 }
