@@ -7,6 +7,9 @@
 //! requests is also counted on its own. The thread sleeps until shortly before the next request is
 //! due, and then polls. With think times ([`bimetal_trace::think`]), a request becomes due with the
 //! answers on which it depends.
+//!
+//! A request that is larger than the server takes is sent in parts at once, as Linux sends it. It is
+//! answered with its last part.
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
@@ -15,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use bimetal_core::operation::{Command, OpKind};
-use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_device::buffer::{Buffers, Filling, Slice};
 use bimetal_trace::Request;
 use bimetal_trace::think::{Dependencies, faster};
@@ -40,8 +43,10 @@ const UNDER_WAY_MAX: usize = 1 << 16;
 const LEAD: Nanoseconds = Nanoseconds::from_millis(20);
 /// Size of the data from which writes take their payload repeatedly.
 const NOISE_BYTES: usize = 1 << 20;
-/// Maximum of parts sent with one call.
-const PARTS_MAX: usize = 256;
+/// Maximum of buffers sent with one call.
+const BUFFERS_MAX: usize = 256;
+/// Largest part of a discard or of zeroes: their length has 32 bits.
+const EMPTY_BYTES_MAX: u64 = 1 << 31;
 
 /// Times at which requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,14 +141,6 @@ pub enum ReplayError {
     /// The server violates the protocol, or refuses the connection.
     #[error(transparent)]
     Protocol(#[from] ClientError),
-    /// A request is larger than a server takes.
-    #[error("a request of {bytes} bytes is too large for the server: expected at most {max}")]
-    TooLarge {
-        /// Size of the request.
-        bytes: u64,
-        /// Size of the largest request.
-        max: u32,
-    },
 }
 
 /// Request that was answered.
@@ -176,6 +173,48 @@ struct UnderWay {
     due: Nanoseconds,
     late: Nanoseconds,
     bytes: u64,
+    /// Number of parts that are not answered.
+    parts: u32,
+    /// First error of the parts; 0 without an error.
+    error: u32,
+}
+
+/// Requests under way.
+#[derive(Default)]
+struct Requests {
+    requests: Slab<UnderWay>,
+    /// For each part under way, the key of its request.
+    parts: Slab<usize>,
+}
+
+impl Requests {
+    /// Adds a request without parts. Returns its key.
+    fn add(&mut self, request: UnderWay) -> usize {
+        self.requests.insert(request)
+    }
+
+    /// Adds a part of a request. Returns the cookie of the part.
+    fn add_part(&mut self, request: usize) -> u64 {
+        self.requests[request].parts += 1;
+        self.parts.insert(request) as u64
+    }
+
+    /// Takes the answer of a part. Returns the request if all its parts are answered.
+    fn answer(&mut self, Reply { cookie, error }: Reply) -> Option<UnderWay> {
+        let key = self.parts.remove(cookie as usize);
+        let request = &mut self.requests[key];
+        request.parts -= 1;
+        request.error = if request.error == 0 { error } else { request.error };
+        (request.parts == 0).then(|| self.requests.remove(key))
+    }
+
+    fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
 }
 
 impl Connection {
@@ -231,7 +270,7 @@ impl Connection {
     ) -> Result<(), E> {
         let mut requests = requests.fuse();
         let mut next = requests.next().transpose()?;
-        let mut under_way: Slab<UnderWay> = Slab::new();
+        let mut under_way = Requests::default();
         let begun = Instant::now();
         let now = || Nanoseconds(begun.elapsed().as_nanos() as u64);
         let mut pace = Pace::new(issue);
@@ -244,16 +283,17 @@ impl Connection {
             {
                 active = now();
                 let number = pace.issued(&request, due);
-                self.issue(&request, number, due, active, issue, &mut under_way)?;
+                self.issue(&request, number, due, active, issue, &mut under_way);
                 next = requests.next().transpose()?;
                 pace.expect(next.as_ref());
             }
             self.send().map_err(ReplayError::from)?;
             let open = self.receive().map_err(ReplayError::from)?;
             let at = now();
-            while let Some(Reply { cookie, error }) = self.client.next_reply().map_err(ReplayError::from)? {
+            while let Some(reply) = self.client.next_reply().map_err(ReplayError::from)? {
                 active = at;
-                let UnderWay { number, kind, due, late, bytes } = under_way.remove(cookie as usize);
+                let Some(request) = under_way.answer(reply) else { continue };
+                let UnderWay { number, kind, due, late, bytes, error, .. } = request;
                 pace.answered(number, at);
                 answered(Answered { kind, response: at.saturating_sub(due), late, bytes, error });
             }
@@ -283,29 +323,46 @@ impl Connection {
         due: Nanoseconds,
         now: Nanoseconds,
         issue: Issue,
-        under_way: &mut Slab<UnderWay>,
-    ) -> Result<(), ReplayError> {
+        under_way: &mut Requests,
+    ) {
         let (due, late) = match issue {
             Issue::Timed { .. } | Issue::Think { .. } => (due, now - due),
             Issue::Closed { .. } => (now, Nanoseconds::ZERO),
         };
-        let range = self.aligned(request.range);
-        let carries = matches!(request.kind, OpKind::Read | OpKind::Write);
-        let bytes = range.len.bytes().0;
-        let max = if carries { u64::from(self.offer.request_bytes_max) } else { u32::MAX.into() };
-        if bytes > max {
-            return Err(ReplayError::TooLarge { bytes, max: max as u32 });
+        let (kind, range) = (request.kind, self.aligned(request.range));
+        let carries = matches!(kind, OpKind::Read | OpKind::Write);
+        let bytes = if carries { range.len.bytes().0 } else { 0 };
+        let key = under_way.add(UnderWay { number, kind, due, late, bytes, parts: 0, error: 0 });
+        for range in self.parts(range, carries) {
+            let bytes = range.len.bytes().0;
+            let payload = if kind == OpKind::Write { self.payload(bytes) } else { Buffers::default() };
+            let command = Command { kind, range, fua: request.fua };
+            self.client.ask(under_way.add_part(key), command, &payload);
         }
-        let payload = if request.kind == OpKind::Write { self.payload(bytes) } else { Buffers::default() };
-        let bytes = if carries { bytes } else { 0 };
-        let cookie = under_way.insert(UnderWay { number, kind: request.kind, due, late, bytes });
-        let command = Command { kind: request.kind, range, fua: request.fua };
-        self.client.ask(cookie as u64, command, &payload);
-        Ok(())
+    }
+
+    /// Returns the parts in which a request for `range` is sent: one part, unless `range` is larger
+    /// than the server takes.
+    fn parts(&self, range: SectorRange, carries: bool) -> impl Iterator<Item = SectorRange> + use<> {
+        let bytes_max = if carries { u64::from(self.offer.request_bytes_max) } else { EMPTY_BYTES_MAX };
+        let unit = self.unit();
+        let most = (Bytes(bytes_max).sectors().0 / unit * unit).max(unit);
+        let next = move |start: u64| {
+            let part = SectorRange::new(start, most.min(range.end().0 - start));
+            (start < range.end().0).then_some(part)
+        };
+        // A flush has no range, and is one part.
+        let first = SectorRange::new(range.start.0, most.min(range.len.0));
+        std::iter::successors(Some(first), move |part| next(part.end().0))
+    }
+
+    /// Returns the number of sectors to whose multiples the server's requests are aligned.
+    fn unit(&self) -> u64 {
+        Sectors::covering(Bytes(self.offer.block_min_bytes.into())).0
     }
 
     fn aligned(&self, range: SectorRange) -> SectorRange {
-        let unit = Sectors::covering(bimetal_core::units::Bytes(self.offer.block_min_bytes.into())).0;
+        let unit = self.unit();
         let (start, end) = (range.start.0 / unit * unit, range.end().0.next_multiple_of(unit));
         SectorRange::new(start, end - start)
     }
@@ -322,7 +379,7 @@ impl Connection {
     /// Sends as many bytes as the socket takes.
     fn send(&mut self) -> Result<(), Errno> {
         while !self.client.outbox().is_empty() {
-            let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+            let mut slices = [IoSlice::new(&[]); BUFFERS_MAX];
             let count = self.client.outbox().slices(&mut slices);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             match sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {

@@ -114,6 +114,38 @@ fn open_and_closed_replays_answer_every_request() {
     }
 }
 
+/// Regression: a trace with a discard of more than 4 GiB, or with a read that is larger than the
+/// server takes, ended the replay. Linux cuts such a request, and so does the replay.
+#[test]
+fn request_larger_than_the_server_takes_is_answered_once() {
+    let running = serve("smart-response", "seagate-barracuda-7200.12-1tb");
+    let connection = Connection::open(&running.endpoint).unwrap();
+    let mib = |mib: u64| Bytes::from_mib(mib).sectors().0;
+    assert!(u64::from(connection.offer().request_bytes_max) < 100 << 20);
+    drop(connection);
+    let request = |kind, start, sectors| Request {
+        arrival: Nanoseconds::ZERO,
+        device: 0,
+        kind,
+        fua: false,
+        range: SectorRange::new(start, sectors),
+        response: None,
+    };
+    let requests = [
+        request(OpKind::Write, 3, mib(100)),
+        request(OpKind::Flush, 0, 0),
+        request(OpKind::Read, 3, mib(100)),
+        request(OpKind::Discard, 0, mib(300)),
+    ];
+    let answers = running.replay(&requests, Issue::Closed { depth: 1 });
+    let told: Vec<_> = answers.iter().map(|answer| (answer.kind, answer.error, answer.bytes >> 20)).collect();
+    let [write, flush, read, discard] = [OpKind::Write, OpKind::Flush, OpKind::Read, OpKind::Discard];
+    assert_eq!(told, [(write, 0, 100), (flush, 0, 0), (read, 0, 100), (discard, 0, 0)]);
+    let snapshot = running.stop();
+    let written: u64 = snapshot.members.iter().map(|member| member.write_bytes.0).sum();
+    assert!(written >= 100 << 20, "{written} bytes");
+}
+
 /// A slow drive has long response times. In an open replay response times count from the time at
 /// which a request was due.
 #[test]
