@@ -203,7 +203,9 @@ fn change_of_a_clean_copy_does_not_wait_for_ever() {
         let mut story = story("smart-response", &[("stream_bypass", "8KiB")]);
         story.write(27, 2);
         assert_eq!(valid(&mut story, 3), ValidMask(0b11000));
-        AT.map(|start| story.send(OpKind::Write, start, 18, false));
+        for start in AT {
+            story.send(OpKind::Write, start, 18, false);
+        }
         story.answer(ON_SSD);
         assert_eq!(waiting(&mut story, HDD, OpKind::Write), [(8, 18), (30, 18)]);
         let change = story.send(kind, 27, 1, false);
@@ -225,7 +227,9 @@ fn discard_in_a_drained_volume_does_not_wait_for_ever() {
     let now = story.now;
     story.volume().drain(now, false);
     story.answer(ALL);
-    AT.map(|start| story.send(OpKind::Write, start, 1, false));
+    for start in AT {
+        story.send(OpKind::Write, start, 1, false);
+    }
     story.answer(ON_SSD);
     let discard = story.send(OpKind::Discard, 26, 3, false);
     let rest: fn(&Operation<Tags>) -> bool = |next| next.target != HDD || !AT.contains(&next.command.range.start.0);
