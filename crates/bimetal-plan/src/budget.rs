@@ -96,8 +96,8 @@ pub enum BudgetError {
     Form(String),
     /// The figure does not exist.
     #[error(
-        "budget '{text}': unknown figure '{name}'{hint}: expected {}, with read. or write. in front for one kind of \
-         request, dwpd, or the dotted path of a figure of `simulate --json`",
+        "budget '{text}': unknown figure '{name}'{hint}: expected {}, with read., write. or flush. in front for one kind \
+         of request, dwpd, or the dotted path of a figure of `simulate --json`",
         RESPONSE_TIMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     )]
     Figure {
@@ -430,7 +430,9 @@ fn path_of(name: &str) -> String {
     let small = name.to_ascii_lowercase();
     match small.split_once('.') {
         None if is_response_time(&small) => format!("response_time_ms.all.{small}"),
-        Some(("all" | "read" | "write", rest)) if is_response_time(rest) => format!("response_time_ms.{small}"),
+        Some(("all" | "read" | "write" | "flush", rest)) if is_response_time(rest) => {
+            format!("response_time_ms.{small}")
+        }
         None if small == "dwpd" => DRIVE_WRITES.to_owned(),
         _ => name.to_owned(),
     }
@@ -547,6 +549,7 @@ mod tests {
             ("p99<5ms", "response_time_ms.all.p99", 5.0),
             ("mean < 1ms", "response_time_ms.all.mean", 1.0),
             ("read.p999<=20ms", "response_time_ms.read.p999", 20.0),
+            ("flush.p99<10ms", "response_time_ms.flush.p99", 10.0),
             ("response_time_ms.write.max<2s", "response_time_ms.write.max", 2000.0),
             ("write_savings>30%", "write_savings", 0.3),
             ("devices.ssd.flash.write_amplification<3", "devices.ssd.flash.write_amplification", 3.0),

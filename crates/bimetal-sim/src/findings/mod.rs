@@ -4,6 +4,7 @@
 mod bursts;
 mod cold_start;
 mod faster_device;
+mod flushes;
 mod holds_everything;
 mod life_of_short_trace;
 mod misaligned;
@@ -109,6 +110,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
     findings.extend(part_of_addresses::of(runs, capacity, address_end(survey)));
     findings.extend(shingled::of(runs));
     findings.extend(volatile_cache::of(survey, runs));
+    findings.extend(flushes::of(survey, runs));
     findings.extend(saturated::of(runs, replay));
     findings.extend(slower_than_disk::of(runs));
     findings
