@@ -159,3 +159,54 @@ fn bought_size_of_a_model_has_its_own_figures() {
     assert_eq!(by_model, by_size);
     assert!(by_model.0["all"]["mean"].is_number() && by_model != other);
 }
+
+/// An SSD without a price, as a catalogue of one's own may have it.
+const WITHOUT_PRICE: &str = r#"
+sources = { sheet = "a data sheet" }
+
+[[drive]]
+name = "no-price-1tb"
+model = "No Price"
+kind = "ssd"
+sizes = ["1TB"]
+cell = "TLC"
+tbw_tb = [600]
+warranty_years = 5
+active_w = 5
+idle_w = 1
+sequential_read_mb_per_s = 3500
+sequential_write_mb_per_s = 3000
+write_rates = "steady"
+random_read_iops = 500000
+random_write_iops = 400000
+sources = ["sheet"]
+"#;
+
+/// Regression: runs whose price is not known were listed as no choice, and had stars for the best
+/// figures among the choices.
+#[test]
+fn run_without_a_price_beside_priced_runs_has_no_star() {
+    let folder = std::env::temp_dir().join(format!("bimetal-no-price-{}", std::process::id()));
+    let (catalog, config) = (folder.join("drives.toml"), folder.join("bimetal"));
+    std::fs::create_dir_all(&config).expect("a folder for the test");
+    std::fs::write(&catalog, WITHOUT_PRICE).expect("room for a catalogue");
+    std::fs::write(config.join("config.toml"), format!("catalog = [{:?}]\n", catalog.to_string_lossy())).expect("room");
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/sqlite.bin.zst");
+    let compared = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bimetal"));
+        command.arg("compare").arg(&trace).args(["--limit", "300", "--runs", "1", "--schemes", "hdd-only,ssd-only"]);
+        let output = command.args(["--ssd", "No Price"]).args(more).env("XDG_CONFIG_HOME", &folder).output();
+        let output = output.expect("the program runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("it prints UTF-8")
+    };
+    let document: Value = serde_json::from_str(&compared(&["--json"])).expect("JSON");
+    for run in document["runs"].as_array().expect("runs") {
+        let expected = if run["scheme"] == "hdd-only" { Value::Null } else { "no-price".into() };
+        assert_eq!(run["no_choice"], expected, "{}", run["scheme"]);
+    }
+    let table = compared(&[]);
+    let starred: Vec<&str> = table.lines().filter(|line| line.contains('*')).collect();
+    assert!(starred.iter().all(|line| !line.starts_with("ssd-only")), "{table}");
+    std::fs::remove_dir_all(&folder).expect("the test's own folder");
+}
