@@ -115,7 +115,14 @@ fn wrong(file: &str, line: usize, reason: impl Into<String>) -> DriveError {
 
 /// Makes the entry of a model out of its lines.
 fn drive(mut lines: Vec<&Line>, file: &str, sources: &mut Sources) -> Result<Table, DriveError> {
-    lines.sort_by_key(|line| line.cell("size").and_then(bytes_of));
+    let size_of = |line: &Line| line.cell("size").and_then(bytes_of);
+    lines.sort_by_key(|line| size_of(line));
+    if let Some(pair) = lines.windows(2).find(|pair| size_of(pair[0]) == size_of(pair[1])) {
+        let (first, again) = (pair[0].number, pair[1].number);
+        let size = pair[1].cell("size").unwrap_or_default();
+        let reason = format!("size = {size}: line {first} has this size of the model: expected a line for each size");
+        return Err(wrong(file, again, reason));
+    }
     let mut entry = Table::new();
     for column in ["model", "kind", "name", "note"] {
         if let Some(cell) = common(&lines, column, file)? {
@@ -228,6 +235,7 @@ fn prices(lines: &[&Line], file: &str, sources: &mut Sources) -> Result<Vec<Valu
         if line.cell("price_usd").is_some() && line.cell("price_eur").is_some() {
             return Err(wrong(file, line.number, "price_eur: expected price_usd or price_eur, not both"));
         }
+        price_is_a_number(line, file)?;
         let [date, market, condition, source] = ABOUT.map(|column| line.cell(column));
         let currency = if line.cell("price_usd").is_some() { "usd" } else { "eur" };
         lists.entry([date, market, condition, source, Some(currency)]).or_default().push(at);
@@ -254,6 +262,17 @@ fn prices(lines: &[&Line], file: &str, sources: &mut Sources) -> Result<Vec<Valu
         Value::Table(price)
     };
     Ok(lists.into_iter().map(list).collect())
+}
+
+fn price_is_a_number(line: &Line, file: &str) -> Result<(), DriveError> {
+    for column in ["price_usd", "price_eur"] {
+        let Some(cell) = line.cell(column).filter(|&cell| cell != UNKNOWN) else { continue };
+        if !cell.parse::<f64>().is_ok_and(|price| price > 0.0 && price.is_finite()) {
+            let reason = format!("{column} = {cell}: expected a number above 0 like 79.90, with a point, or no price");
+            return Err(wrong(file, line.number, reason));
+        }
+    }
+    Ok(())
 }
 
 /// Reads the lines below the heading.
@@ -287,6 +306,11 @@ fn lines(text: &str, file: &str) -> Result<Vec<Line>, DriveError> {
 
 fn columns_are_known(heading: &[String], file: &str, line: usize) -> Result<(), DriveError> {
     let known: Vec<&str> = NEEDED.into_iter().chain(OTHERS).chain(DRIVE_KEYS.iter().map(|key| key.name)).collect();
+    if let [only] = heading
+        && only.contains(';')
+    {
+        return Err(wrong(file, line, "semicolons between the columns: expected commas"));
+    }
     for (at, column) in heading.iter().enumerate() {
         if !known.contains(&column.as_str()) {
             let near = nearest(column, known.iter().copied()).unwrap_or("model");
@@ -387,7 +411,17 @@ mod tests {
         let text = "model,kind,size,dwpd\nX,ssd,1TB,lots\n";
         assert_eq!(refused(text), "t.csv: x: dwpd = \"lots\": expected a number above 0, or one for each of sizes");
         let text = "model,kind,size,dwpd\nX,ssd,1TB,1\nX,ssd,1TB,1\n";
-        assert_eq!(refused(text), "t.csv: x: sizes = [1TB, 1TB]: expected at least one size, in ascending order");
+        let again = "t.csv: line 3: size = 1TB: line 2 has this size of the model: expected a line for each size";
+        assert_eq!(refused(text), again);
+        for price in ["0", "\"79,90\"", "$190", "-5", "inf"] {
+            let text = format!("model,kind,size,dwpd,price_usd,price_date\nX,ssd,1TB,1,{price},2026\n");
+            let expected = format!("line 2: price_usd = {}: expected a number above 0", price.trim_matches('"'));
+            assert!(refused(&text).contains(&expected), "{}", refused(&text));
+        }
+        assert_eq!(
+            refused("model;kind;size\nX;ssd;1TB\n"),
+            "t.csv: line 1: semicolons between the columns: expected commas"
+        );
         let text = "model,kind,size,dwpd,price_usd\nX,ssd,1TB,1,90\n";
         assert!(refused(text).starts_with("t.csv: x: price: date is missing: expected a date"), "{}", refused(text));
     }
