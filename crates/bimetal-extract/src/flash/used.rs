@@ -130,7 +130,7 @@ pub(super) fn erases_note(prober: &mut Prober<'_>, figures: &Figures) -> Result<
     let sizes: Vec<String> = SIZES.iter().zip(&by_size).map(|(pages, k)| format!("{k:.2} for {pages}")).collect();
     Ok(Some(format!(
         "k = {mean:.2}: mean erases of a random write in the drive's state, copies included (L = n·WL + C + k·EL; pages: {}). \
-         A clean model of this drive shows these times with erases_per_write_request = {mean:.2}.",
+         A clean model of this drive shows the times of one size with erases_per_write_request = the k of that size.",
         sizes.join(", ")
     )))
 }
