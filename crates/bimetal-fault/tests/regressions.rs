@@ -262,6 +262,31 @@ fn unreadable_clean_copy_does_not_lose_a_partial_write() {
     assert_eq!(read[5], Sector::Zero);
 }
 
+/// A write merged with a slot whose content had been brought home since the write began. The slot
+/// could not be read, and the write failed, although home had the content.
+#[test]
+fn unreadable_slot_that_has_come_home_fails_no_write() {
+    let mut scene = Scene::new("hybrid-disk", &[("flush", "idle"), ("idle", "1s")], 4, 8000);
+    let whole = scene.send(OpKind::Write, 8, 8);
+    scene.answer(|_| Verdict::Done);
+    let part = scene.send(OpKind::Write, 8, 2);
+    scene.answer(|operation| {
+        let merges = operation.target == SSD && operation.command.kind == OpKind::Read;
+        if merges { Verdict::Waits } else { Verdict::Done }
+    });
+    let merge = scene.waiting.pop().expect("a read of the slot");
+    scene.pass(Nanoseconds::from_seconds(3), |_| Verdict::Done);
+    let (_, entry) = scene.volume.view().map.get(Block(1)).expect("the copy stays");
+    assert!(!entry.dirty, "home has the content");
+    let failed = Completion { token: merge.token, status: Status::MediaError, payload: Tags::empty() };
+    scene.volume.complete(scene.now, failed);
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(scene.finished[&part].status, Status::Done);
+    let read = scene.read(8, 8).unwrap();
+    assert_eq!(read[1], Sector::Data { request: part as u32, sector: 9 });
+    assert_eq!(read[2], Sector::Data { request: whole as u32, sector: 10 });
+}
+
 #[test]
 fn what_is_lost_stays_an_error_beside_a_partial_write() {
     let settings = [("timeout", "10s"), ("read_threshold", "off")];

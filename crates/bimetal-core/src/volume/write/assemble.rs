@@ -1,8 +1,9 @@
 //! The content of a block that is written to a slot: the sectors of the request, and the sectors
 //! that the block had before.
 
-use super::SlotWrite;
+use super::{SlotWrite, WriteJob, old_slot};
 use crate::block::{BlockSize, ValidMask};
+use crate::block_map::BlockMap;
 use crate::payload::Payload;
 use crate::units::{SectorRange, Sectors};
 
@@ -42,5 +43,18 @@ impl<P: Payload> SlotWrite<P> {
             at = end;
         }
         content
+    }
+}
+
+impl<P: Payload> WriteJob<P> {
+    /// Takes over that a move has brought the content of the old slot of a read home, since the part
+    /// was planned.
+    pub(in crate::volume) fn note_moves(&mut self, purpose: u32, map: &BlockMap) {
+        let Some((piece, old)) = old_slot(purpose) else { return };
+        let Some(SlotWrite { block, from_slots, .. }) = self.pieces.get_mut(piece) else { return };
+        let Some(old) = &mut from_slots[old] else { return };
+        if let Some((_, now)) = map.pieces(*block).iter().find(|(slot, _)| *slot == old.slot) {
+            old.entry.dirty = now.dirty;
+        }
     }
 }
