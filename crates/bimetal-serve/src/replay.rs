@@ -8,8 +8,8 @@
 //! due, and then polls. With think times ([`bimetal_trace::think`]), a request becomes due with the
 //! answers on which it depends.
 //!
-//! A request that is larger than the server takes is sent in parts at once, as Linux sends it. It is
-//! answered with its last part.
+//! A request that is larger than the server takes is sent in parts at once, as Linux sends it. The
+//! request is answered with its last part.
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;

@@ -55,13 +55,14 @@ const CRATES: &[Arrows] = &[
 const ROOMS: &[Arrows] = &[
     ("units", &[]),
     ("bit_set", &[]),
+    ("delta_set", &["bit_set"]),
     ("mixing", &[]),
     ("operation", &["units"]),
     ("payload", &["units"]),
     ("settings", &["units"]),
     ("block", &["units"]),
     ("member", &["block", "units"]),
-    ("block_map", &["bit_set", "block", "mixing"]),
+    ("block_map", &["bit_set", "block", "delta_set", "mixing"]),
     // Records of the journal name slots of the map.
     ("journal", &["bit_set", "block", "block_map", "units"]),
     // The table of places lies in pages of the journal's form.
@@ -71,7 +72,10 @@ const ROOMS: &[Arrows] = &[
     ("label", &["block", "journal", "layout", "units"]),
     ("guard", &["label", "operation", "payload", "units"]),
     ("scheme", &["block", "block_map", "layout", "operation", "settings", "units"]),
-    ("policies", &["bit_set", "block", "block_map", "layout", "mixing", "operation", "scheme", "settings", "units"]),
+    (
+        "policies",
+        &["bit_set", "block", "block_map", "delta_set", "layout", "mixing", "operation", "scheme", "settings", "units"],
+    ),
     (
         "schemes",
         &[

@@ -116,8 +116,8 @@ impl<P: Payload> Volume<P> {
         self.requests.waiters.await_claim(task, block);
     }
 
-    /// Ends the claims of a part of a change. If `kept`, the blocks that the part claimed alone stay
-    /// claimed. Tasks that wait for one of the claims look again.
+    /// Ends the claims of a part of a change. If `kept`, the blocks that the part claimed alone
+    /// stay claimed. Tasks that wait for one of the claims look again.
     pub(super) fn end_claims(&mut self, task: TaskId, kept: bool) {
         let ending: &[Claim] = if kept { &[Claim::Shared] } else { &[Claim::Shared, Claim::Alone] };
         while let Some(block) = self.requests.ordering.end_claim(task, ending) {

@@ -33,9 +33,9 @@
 //! Claims never wait for each other in a circle. A change has claims of its first and its last
 //! block only. Shared claims last as long as operations of drives, so a change that waits has none.
 //! While a change waits for one of its two blocks, it may have claimed the other block alone.
-//! Suppose that a change has claimed the block for which another change waits. The block is then the
-//! last block of that change, seen from the same side, or its only block. So each further change in
-//! a chain of waiting has its block further to the same side.
+//! Suppose that a change has claimed the block for which another change waits. The block is then
+//! the last block of that change, seen from the same side, or its only block. So each further
+//! change in a chain of waiting has its block further to the same side.
 
 use std::collections::VecDeque;
 
@@ -55,7 +55,7 @@ struct Change {
     at_home: bool,
 }
 
-/// How a change claims a block.
+/// Kind of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// Other changes with a shared claim of the block may run at once.
