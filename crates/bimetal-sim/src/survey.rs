@@ -57,6 +57,8 @@ pub struct Survey {
     pub answered_random_reads: u64,
     /// Number of the random reads that were answered within 0.5 ms.
     pub quick_random_reads: u64,
+    /// Number of short reads and writes that continue the one before them within a millisecond.
+    pub continuing: u64,
     /// First sector after the highest sector touched, for each device of the trace.
     pub address_end: BTreeMap<u32, Sectors>,
     /// Numbering of the touched chunks, with which untouched chunks can be left out.
@@ -83,6 +85,12 @@ const CLOCK_MAX: Nanoseconds = Nanoseconds::from_seconds(1);
 /// Number of requests below which nothing can be concluded about the clock from the times.
 const CLOCK_REQUESTS_MIN: u64 = 16;
 
+/// Length from which a request is not short: Linux sends a file read ahead in requests of this
+/// length.
+const SHORT_BELOW: Sectors = Bytes::from_kib(64).sectors();
+/// Time within which a block layer that merges requests has both of them.
+const CONTINUES_WITHIN: Nanoseconds = Nanoseconds::from_millis(1);
+
 /// Number of blocks in a chunk.
 const CHUNK_BLOCKS: u64 = 4096;
 
@@ -108,6 +116,8 @@ pub struct Surveyor {
     burst: VecDeque<(u64, u64)>,
     /// End of the last request of each device.
     last_end: BTreeMap<u32, u64>,
+    /// Last short read or write of each device.
+    last_short: BTreeMap<u32, Request>,
 }
 
 impl Surveyor {
@@ -115,7 +125,15 @@ impl Surveyor {
     pub fn new(block: BlockSize) -> Self {
         let chunks = HashMap::with_hasher(FixedState::with_seed(0));
         let survey = Survey { phases: vec![0; block.sectors() as usize], ..Survey::default() };
-        Self { block, survey, chunks, first_arrival: None, burst: VecDeque::new(), last_end: BTreeMap::new() }
+        Self {
+            block,
+            survey,
+            chunks,
+            first_arrival: None,
+            burst: VecDeque::new(),
+            last_end: BTreeMap::new(),
+            last_short: BTreeMap::new(),
+        }
     }
 
     /// Counts a request.
@@ -148,6 +166,7 @@ impl Surveyor {
             }
             OpKind::Hint => {}
         }
+        self.count_continuing(request);
         let survey = &mut self.survey;
         if request.range.is_empty() {
             survey.address_end.entry(request.device).or_default();
@@ -174,6 +193,21 @@ impl Surveyor {
             self.survey.answered_random_reads += 1;
             self.survey.quick_random_reads += u64::from(response < QUICK);
         }
+    }
+
+    fn count_continuing(&mut self, request: &Request) {
+        let is_short = matches!(request.kind, OpKind::Read | OpKind::Write) && request.range.len < SHORT_BELOW;
+        let before = if is_short {
+            self.last_short.insert(request.device, *request)
+        } else {
+            self.last_short.remove(&request.device);
+            None
+        };
+        let continues = before.is_some_and(|before| {
+            let soon = request.arrival.saturating_sub(before.arrival) <= CONTINUES_WITHIN;
+            soon && before.kind == request.kind && before.range.end() == request.range.start
+        });
+        self.survey.continuing += u64::from(continues);
     }
 
     fn count_burst(&mut self, request: &Request) {

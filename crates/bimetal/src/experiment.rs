@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
-use bimetal_sim::findings::Finding;
+use bimetal_sim::findings::{Finding, MAYBE_QUEUE_EVENTS};
 use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::scheme_choice::SchemeChoice;
 use bimetal_sim::setup::Choices;
@@ -139,6 +139,9 @@ pub(crate) fn complete(
         run.assumed.extend(assumed.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
     let of_events = (header.event == Some(Event::Queue)).then(|| Finding::queue_events(options.merges(true)));
+    if header.event.is_some() || options.merges(false) {
+        document.findings.retain(|finding| finding.id != MAYBE_QUEUE_EVENTS);
+    }
     document.findings.splice(0..0, of_times.into_iter().chain(of_events));
     document.options.extend(options.trace.selection());
     document.options.insert("repeat".to_owned(), options.repeat.max(1).to_string());

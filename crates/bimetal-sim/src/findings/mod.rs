@@ -7,6 +7,7 @@ mod faster_device;
 mod flushes;
 mod holds_everything;
 mod life_of_short_trace;
+mod maybe_queue_events;
 mod misaligned;
 mod no_accesses;
 mod no_choice;
@@ -30,6 +31,7 @@ use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::units::Bytes;
 pub use faster_device::{FASTER_DEVICE, answered_by_faster_device};
 pub(crate) use holds_everything::is_cache;
+pub use maybe_queue_events::MAYBE_QUEUE_EVENTS;
 pub use no_choice::NoChoice;
 pub use of_trace::OfTrace;
 pub use part_of_addresses::depends_on_place;
@@ -89,6 +91,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
         no_times::of(survey),
         misaligned::of(survey, block),
         partial_blocks::of(survey, block),
+        maybe_queue_events::of(survey),
         cold_start::of(survey, runs),
     ];
     let mut findings: Vec<Finding> = of_trace.into_iter().flatten().collect();
