@@ -47,8 +47,8 @@ impl<P: Payload> SlotWrite<P> {
 }
 
 impl<P: Payload> WriteJob<P> {
-    /// Takes over that a move has brought the content of the old slot of a read home, since the part
-    /// was planned.
+    /// Takes over that a move has brought the content of the old slot of a read home, since the
+    /// part was planned.
     pub(in crate::volume) fn note_moves(&mut self, purpose: u32, map: &BlockMap) {
         let Some((piece, old)) = old_slot(purpose) else { return };
         let Some(SlotWrite { block, from_slots, .. }) = self.pieces.get_mut(piece) else { return };
