@@ -272,8 +272,9 @@ fn least_wear(document: &Document, among: &[usize]) -> Option<(Vec<usize>, Strin
         let best: Vec<usize> = tie.clone().map(|(at, _)| at).collect();
         let shortest = tie.clone().map(|(_, (least, _))| least).fold(f64::INFINITY, f64::min);
         let is_sure = tie.clone().all(|(_, (least, most))| least == most && is_near(least));
-        let least = if is_sure { "" } else { "at least " };
-        return Some((best, format!("{least}{} at this load", lifetime_in_words(shortest))));
+        let words = lifetime_in_words(shortest);
+        let least = if is_sure || words.starts_with("more than") { "" } else { "at least " };
+        return Some((best, format!("{least}{words} at this load")));
     }
     let written = rank(document, |run| written(run).filter(|_| among().any(|at| std::ptr::eq(&runs[at], run))))?;
     Some((written.best, format!("{} GiB written", three_digits(written.value))))
@@ -522,6 +523,9 @@ mod tests {
         );
         document.runs[1].no_choice = Some(NoChoice::NothingWrittenHome);
         assert_eq!(wear(&document).unwrap().0, "ssd-only");
+        document.runs[0].devices.ssd.flash.lifetime_years = Some(200.0);
+        document.runs[0].devices.ssd.flash.lifetime_range_years = Some((150.0, 300.0));
+        assert!(wear(&document).unwrap().1.starts_with("More than 100 years at this load"));
     }
 
     /// Regression: the answer about wear named the choice that writes least, as if it were the
