@@ -7,6 +7,7 @@ mod faster_device;
 mod flushes;
 mod holds_everything;
 mod life_of_short_trace;
+mod loss_of_data;
 mod maybe_queue_events;
 mod misaligned;
 mod no_accesses;
@@ -116,6 +117,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
     findings.extend(flushes::of(survey, runs));
     findings.extend(saturated::of(runs, replay));
     findings.extend(slower_than_disk::of(runs));
+    findings.extend(loss_of_data::of(runs));
     findings
 }
 
@@ -156,6 +158,7 @@ pub fn of_choice(survey: &Survey, run: &Run, considered: Considered, block: Bloc
         shingled::of(runs),
         volatile_cache::of(survey, runs),
         saturated::of(runs, replay),
+        loss_of_data::of(runs),
     ];
     found.into_iter().flatten().collect()
 }
