@@ -164,25 +164,22 @@ fn slot_waits_for_all_changes_at_home_of_its_cached_block() {
     }
 }
 
-/// The operations of home writes that begin at one of two sectors.
-type Streams = [(u64, fn(&Operation<Tags>) -> bool); 2];
+/// Returns true for operations of the disk that begin at `START`.
+fn begins_at<const START: u64>(operation: &Operation<Tags>) -> bool {
+    operation.target == HDD && operation.command.range.start.0 == START
+}
 
-/// Keeps two streams of writes of `sectors` each going at home, until the request `waiter` ends.
-/// Each stream has always a write under way.
-fn rewrite_until_ended(
-    story: &mut Story,
-    streams: Streams,
-    sectors: u64,
-    rest: fn(&Operation<Tags>) -> bool,
-    waiter: u64,
-) {
+/// Keeps two streams of writes going at home, each of `sectors` from `LEFT` or `RIGHT`, until the
+/// request `waiter` ends. Each stream has always a write under way.
+fn rewrite_until_ended<const LEFT: u64, const RIGHT: u64>(story: &mut Story, sectors: u64, waiter: u64) {
     for _ in 0..1000 {
-        for (start, of_stream) in streams {
-            story.answer_some(of_stream, 1);
-            story.send(OpKind::Write, start, sectors, false);
-            story.answer(ON_SSD);
-        }
-        story.answer(rest);
+        story.answer_some(begins_at::<LEFT>, 1);
+        story.send(OpKind::Write, LEFT, sectors, false);
+        story.answer(ON_SSD);
+        story.answer_some(begins_at::<RIGHT>, 1);
+        story.send(OpKind::Write, RIGHT, sectors, false);
+        story.answer(ON_SSD);
+        story.answer(|next| !begins_at::<LEFT>(next) && !begins_at::<RIGHT>(next));
         if story.finished.contains_key(&waiter) {
             return;
         }
@@ -194,46 +191,32 @@ fn rewrite_until_ended(
 /// stays, so the writes would share the block for ever while another change needs it alone.
 #[test]
 fn change_of_a_clean_copy_does_not_wait_for_ever() {
-    const AT: [u64; 2] = [8, 30];
-    let streams: Streams = [
-        (AT[0], |next| next.target == HDD && next.command.range.start.0 == AT[0]),
-        (AT[1], |next| next.target == HDD && next.command.range.start.0 == AT[1]),
-    ];
     for kind in [OpKind::Write, OpKind::Discard] {
         let mut story = story("smart-response", &[("stream_bypass", "8KiB")]);
         story.write(27, 2);
         assert_eq!(valid(&mut story, 3), ValidMask(0b11000));
-        for start in AT {
-            story.send(OpKind::Write, start, 18, false);
-        }
+        story.send(OpKind::Write, 8, 18, false);
+        story.send(OpKind::Write, 30, 18, false);
         story.answer(ON_SSD);
         assert_eq!(waiting(&mut story, HDD, OpKind::Write), [(8, 18), (30, 18)]);
         let change = story.send(kind, 27, 1, false);
-        let rest: fn(&Operation<Tags>) -> bool = |next| next.target != HDD || !AT.contains(&next.command.range.start.0);
-        rewrite_until_ended(&mut story, streams, 18, rest, change);
+        rewrite_until_ended::<8, 30>(&mut story, 18, change);
     }
 }
 
 /// A drained volume sends all writes home, also small ones.
 #[test]
 fn discard_in_a_drained_volume_does_not_wait_for_ever() {
-    const AT: [u64; 2] = [24, 30];
-    let streams: Streams = [
-        (AT[0], |next| next.target == HDD && next.command.range.start.0 == AT[0]),
-        (AT[1], |next| next.target == HDD && next.command.range.start.0 == AT[1]),
-    ];
     let mut story = story("smart-response", &[]);
     story.write(27, 2);
     let now = story.now;
     story.volume().drain(now, false);
     story.answer(ALL);
-    for start in AT {
-        story.send(OpKind::Write, start, 1, false);
-    }
+    story.send(OpKind::Write, 24, 1, false);
+    story.send(OpKind::Write, 30, 1, false);
     story.answer(ON_SSD);
     let discard = story.send(OpKind::Discard, 26, 3, false);
-    let rest: fn(&Operation<Tags>) -> bool = |next| next.target != HDD || !AT.contains(&next.command.range.start.0);
-    rewrite_until_ended(&mut story, streams, 1, rest, discard);
+    rewrite_until_ended::<24, 30>(&mut story, 1, discard);
 }
 
 /// One write at home replaces all that the slot of its last block has. The other write needs that

@@ -289,8 +289,8 @@ impl Experiment<'_> {
         let trace = describe(survey, TraceSummary { capacity_bytes, ..summary_of(survey, self.choices.block) });
         let any_price = runs.iter().any(|run| run.cost.total_usd.is_some());
         for run in &mut runs {
-            let no_price = (any_price && run.cost.total_usd.is_none()).then_some(NoChoice::NoPrice);
-            run.no_choice = NoChoice::of(run, &trace, self.replay).or(no_price);
+            let of_price = NoChoice::of_price(run).filter(|_| any_price);
+            run.no_choice = NoChoice::of(run, &trace, self.replay).or(of_price);
         }
         let (command, options) = (None, self.options());
         let findings = findings::of(survey, &runs, self.choices.block, self.replay, capacity.unwrap_or_default());

@@ -130,7 +130,7 @@ impl Choices {
     /// Returns the choices among `runs`; `None` if all runs may be choices, and at most one has a
     /// price and a speed. With `today`, a year with its fraction, a life has the year of its end.
     pub(crate) fn of(runs: &[Run], today: Option<f64>) -> Option<Self> {
-        let why_not = |run: &Run| run.no_choice.or_else(|| no_price(run));
+        let why_not = |run: &Run| run.no_choice.or_else(|| NoChoice::of_price(run));
         let is_life_known = |run: &Run| {
             let flash = &run.devices.ssd.flash;
             run.ssd.is_none() || flash.lifetime_years.is_some() || flash.lifetime_unknown == Some(Unknown::Rented)
@@ -322,11 +322,6 @@ impl Merits {
 /// 95 % interval, if it is known.
 fn is_gain(own: (f64, Option<f64>), other: (f64, Option<f64>)) -> bool {
     alternatives::is_gain(own.0, other.0) && differ(own, other)
-}
-
-/// Returns the reason for which a run with a drive of unknown price is not a choice.
-fn no_price(run: &Run) -> Option<NoChoice> {
-    run.cost.total_usd.is_none().then_some(NoChoice::NoPrice)
 }
 
 /// Returns the drives to buy with prices and dates, the cost of a year of ownership, and the

@@ -43,8 +43,7 @@ impl<P: Payload> Volume<P> {
         match placement {
             Placement::Slot | Placement::Both => Claim::Alone,
             Placement::Home(_) | Placement::Wait => {
-                let is_dirty = self.view.map.get(block).is_some_and(|(_, entry)| entry.dirty);
-                if is_dirty { Claim::Alone } else { Claim::Shared }
+                Claim::at_home(self.view.map.get(block).is_some_and(|(_, entry)| entry.dirty))
             }
         }
     }
@@ -55,7 +54,12 @@ impl<P: Payload> Volume<P> {
     /// # Errors
     /// Returns the first block of `run`, if already that block cannot be written.
     pub(super) fn unclaimed(&self, task: TaskId, run: BlockRun, placement: Placement) -> Result<BlockRun, Block> {
-        let is_claimed = |block| self.requests.ordering.is_claimed(task, block, self.claim_of(block, placement));
+        let ordering = &self.requests.ordering;
+        // Few blocks are claimed, and only for these the map is asked.
+        let is_claimed = |block| {
+            ordering.is_claimed(task, block, Claim::Alone)
+                && ordering.is_claimed(task, block, self.claim_of(block, placement))
+        };
         // Of the blocks of a request, only the first and the last can be claimed.
         match run.count {
             _ if is_claimed(run.first) => Err(run.first),
@@ -89,7 +93,7 @@ impl<P: Payload> Volume<P> {
         // A clean copy of other eighths stays where it is. Writes that leave the copy could follow
         // each other for ever, and would hold up a change that needs the block alone.
         let keeps_copy = !entry.dirty && entry.valid.intersection(touched).is_empty();
-        (!keeps_copy).then(|| self.claim_of(block, Placement::Home(None)))
+        (!keeps_copy).then(|| Claim::at_home(entry.dirty))
     }
 
     /// Claims the shared blocks of a range.

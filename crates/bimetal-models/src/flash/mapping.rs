@@ -92,7 +92,8 @@ impl Mapping {
             let chunk_start = number * CHUNK_UNITS;
             let stop = end.min(chunk_start.saturating_add(CHUNK_UNITS));
             let whole = unit == chunk_start && (stop - unit == CHUNK_UNITS || stop == self.units);
-            let untouched = self.chunks[number as usize].is_none() && !self.is_cleared(number);
+            // A chunk that is not resident is untouched: cleared chunks were skipped.
+            let untouched = self.chunks[number as usize].is_none();
             if untouched && (unit..stop).any(|unit| layout.locate(unit) != NONE) {
                 self.make_resident(number, layout);
             }

@@ -30,7 +30,6 @@ mod tests {
 
     fn run(scheme: &str, loss: Option<f64>) -> Run {
         let mut run = Run::named(scheme);
-        run.label = scheme.to_owned();
         run.cost.loss_probability_per_year = loss;
         run
     }

@@ -45,6 +45,11 @@ impl NoChoice {
         }
     }
 
+    /// Returns the reason for which a run with a drive of unknown price is not a choice.
+    pub fn of_price(run: &Run) -> Option<Self> {
+        run.cost.total_usd.is_none().then_some(Self::NoPrice)
+    }
+
     /// Returns the reason in the figures for which `run` over `trace` is not offered as a choice,
     /// if there is one. The run has the reason already if it
     /// [put off all its work](super::puts_off_all_work). A closed replay has no times with which a

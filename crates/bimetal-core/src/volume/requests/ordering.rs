@@ -64,6 +64,13 @@ pub(crate) enum Claim {
     Alone,
 }
 
+impl Claim {
+    /// Returns the claim of a write at home of a block whose slot may be dirty.
+    pub(crate) fn at_home(is_dirty: bool) -> Self {
+        if is_dirty { Self::Alone } else { Self::Shared }
+    }
+}
+
 impl Change {
     fn precedes(&self, lane: BlockRun) -> bool {
         !self.reads && self.lane.overlaps(lane)
