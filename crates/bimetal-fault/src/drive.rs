@@ -215,6 +215,11 @@ impl Drive {
         self.content.sector(sector)
     }
 
+    /// Returns true if the content of a sector is `value`.
+    pub fn holds(&self, sector: u64, value: &Sector) -> bool {
+        self.content.get(sector).map_or(*value == Sector::Zero, |(content, _)| content == value)
+    }
+
     /// Returns true if the content of a sector would survive a power cut.
     pub fn is_stable(&self, sector: u64) -> bool {
         self.content.change(sector) <= self.stable && !self.is_forgotten(sector)

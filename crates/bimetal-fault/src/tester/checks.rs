@@ -160,29 +160,37 @@ impl Tester {
         }
         let view = self.volume.view();
         let size = view.block();
-        let mut quiet = (Block(u64::MAX), false);
-        for sector in range.start.0..range.end().0 {
-            let block = size.block_of(sector);
-            if quiet.0 != block {
-                // A later change may have taken the whole block to a place that is not stable yet.
-                // The earlier place is kept until the new place is stable.
-                let sectors = SectorRange::new(size.first_sector(block), size.sectors());
-                quiet = (block, concerns(block) && self.shadow.is_quiet(sectors, moment));
+        for block in size.touched(range).blocks() {
+            // A later change may have taken the whole block to a place that is not stable yet. The
+            // earlier place is kept until the new place is stable.
+            let whole = SectorRange::new(size.first_sector(block), size.sectors());
+            if !concerns(block) || !self.shadow.is_quiet(whole, moment) || self.atlas.is_suspect(view, whole) {
+                continue;
             }
-            let Some(expected) = self.shadow.certain(sector, moment).filter(|_| quiet.1) else { continue };
-            let (member, home) = self.home_of(sector);
-            let mut places = vec![(member, home)];
-            places.extend(view.layout.copies().filter(|&copy| copy != member).map(|copy| (copy, home)));
-            if let (Some(slot), Some(region)) = (self.slot_of(sector), view.layout.slots) {
-                let into = sector - size.first_sector(block);
-                places = vec![(region.member, region.first_sector + u64::from(slot.0) * size.sectors() + into)];
-            }
-            let suspect = self.atlas.is_suspect(view, SectorRange::new(sector, 1));
-            for (member, at) in places.into_iter().filter(|_| !suspect) {
-                self.check_stable_at(sector, &expected, member, at)?;
+            let part = size.clip(range, block);
+            for sector in part.start.0..part.end().0 {
+                if let Some(expected) = self.shadow.certain(sector, moment) {
+                    self.check_places(sector, &expected)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Checks that each place that the block map names for `sector` has its content, and that the
+    /// content is stable.
+    fn check_places(&self, sector: u64, expected: &Sector) -> Result<(), String> {
+        let view = self.volume.view();
+        let size = view.block();
+        if let (Some(slot), Some(region)) = (self.slot_of(sector), view.layout.slots) {
+            let into = sector - size.first_sector(size.block_of(sector));
+            let at = region.first_sector + u64::from(slot.0) * size.sectors() + into;
+            return self.check_stable_at(sector, expected, region.member, at);
+        }
+        let (member, home) = self.home_of(sector);
+        self.check_stable_at(sector, expected, member, home)?;
+        let copies = view.layout.copies().filter(|&copy| copy != member);
+        copies.into_iter().try_for_each(|copy| self.check_stable_at(sector, expected, copy, home))
     }
 
     /// Checks that `member`, if present, has the content of `sector`, and that the content is
@@ -192,14 +200,14 @@ impl Tester {
         if self.volume.view().member(member).state == MemberState::Failed || drive.is_gone() {
             return Ok(());
         }
-        let found = drive.content(at);
-        if found != *expected {
+        if !drive.holds(at, expected) {
+            let found = drive.content(at);
             return Err(format!("sector {sector} was made stable as {expected:?}, but {member:?} has {found:?}"));
         }
-        // A flush reported that this content is unreliable.
-        let is_home = self.volume.view().layout.homes().contains(&member);
-        let forgotten = drive.is_forgotten(at) && is_home && !self.was_promised_in_slot(sector);
-        if !drive.is_stable(at) && !forgotten {
+        // A flush reported that forgotten content of a home is unreliable.
+        let is_home = || self.volume.view().layout.homes().contains(&member);
+        let is_excused = || drive.is_forgotten(at) && is_home() && !self.was_promised_in_slot(sector);
+        if !drive.is_stable(at) && !is_excused() {
             return Err(format!("sector {sector} was acknowledged as stable, but {member:?} was not flushed"));
         }
         Ok(())
