@@ -5,7 +5,7 @@
 
 use super::{Answer, Recovery, RecoveryError, Step};
 use crate::layout::MemberId;
-use crate::operation::{Command, OpKind};
+use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::units::SectorRange;
 
@@ -41,9 +41,15 @@ impl<P: Payload> Recovery<P> {
         self.copies_left().filter(|copy| self.refusing & 1 << copy.0 == 0)
     }
 
-    /// Goes on without a copy that failed while it was read or written.
-    pub(super) fn go_on_without(&mut self, failed: MemberId) {
-        self.absent |= 1 << failed.0;
+    /// Goes on without a copy that is gone, or without the writes of a copy that failed one. While
+    /// the members are made equal, a copy that failed a write still counts as a source: no other
+    /// copy may be able to record that it was left out, and it would count again after the next
+    /// start, with other content than was read meanwhile.
+    pub(super) fn go_on_without(&mut self, failed: MemberId, status: Status) {
+        match self.step {
+            Step::Mirror(_) if status == Status::MediaError => self.refusing |= 1 << failed.0,
+            _ => self.absent |= 1 << failed.0,
+        }
         if !self.in_flight.is_empty() {
             return;
         }

@@ -378,7 +378,7 @@ impl<P: Payload> Recovery<P> {
         // be the only one that counts.
         let may_be_the_last = matches!(self.step, Step::Flushing) && status == Status::MediaError;
         if self.can_spare(failed) && !may_be_the_last {
-            return self.go_on_without(failed);
+            return self.go_on_without(failed, status);
         }
         if status == Status::MediaError {
             self.refusing |= 1 << failed.0;
