@@ -32,15 +32,17 @@ const FREE: u32 = u32::MAX;
 const VERSION_MAX: u64 = u64::MAX / 2;
 
 /// The places of all ranges. See the [module](self).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Places {
     range_blocks: u64,
     range_sectors: u64,
     /// The members in order, each with the number of its first place.
     members: Vec<(MemberId, u32)>,
+    places: u32,
+    ranges: u32,
     /// Range in each place, [`FREE`] for an empty place. `place_of` has the place of each range.
-    range_at: Vec<u32>,
-    place_of: Vec<u32>,
+    range_at: Moved,
+    place_of: Moved,
     /// Places without a range.
     free: BTreeSet<u32>,
     /// The range being copied, and the free place that it is copied to.
@@ -58,34 +60,59 @@ impl Places {
     /// Puts every range in its first place. Each of `members` has a number of places; its last
     /// place is spare.
     pub(crate) fn new(range_blocks: u64, block: BlockSize, members: &[(MemberId, u32)]) -> Self {
-        let all = members.iter().map(|(_, count)| *count as usize).sum();
         let mut places = Self {
             range_blocks,
             range_sectors: range_blocks * block.sectors(),
             members: Vec::new(),
-            range_at: Vec::with_capacity(all),
-            place_of: Vec::with_capacity(all),
+            places: 0,
+            ranges: 0,
+            range_at: Moved::default(),
+            place_of: Moved::default(),
             free: BTreeSet::new(),
             copying: None,
             versions: Vec::new(),
         };
         for &(member, count) in members {
-            places.members.push((member, places.range_at.len() as u32));
-            for _ in 1..count {
-                let range = places.place_of.len() as u32;
-                places.place_of.push(places.range_at.len() as u32);
-                places.range_at.push(range);
-            }
-            places.free.insert(places.range_at.len() as u32);
-            places.range_at.push(FREE);
+            places.members.push((member, places.places));
+            places.places += count;
+            places.ranges += count - 1;
+            places.free.insert(places.places - 1);
         }
-        places.versions = vec![0; table_pages(places.place_of.len() as u64) as usize];
+        places.versions = vec![0; table_pages(u64::from(places.ranges)) as usize];
         places
     }
 
     /// Returns the number of ranges.
     pub fn ranges(&self) -> u32 {
-        self.place_of.len() as u32
+        self.ranges
+    }
+
+    /// Returns the place of `range`.
+    pub(crate) fn place(&self, range: u32) -> u32 {
+        self.place_of.get(range).unwrap_or_else(|| self.first_place(range))
+    }
+
+    /// Returns the range in `place`, [`FREE`] for an empty place.
+    fn range_in(&self, place: u32) -> u32 {
+        self.range_at.get(place).unwrap_or_else(|| self.first_range(place))
+    }
+
+    /// Returns the place in which `range` lies at first: each member before its own has a spare
+    /// place.
+    fn first_place(&self, range: u32) -> u32 {
+        let members = self.members.iter().zip(0..);
+        let up_to_its_own = members.take_while(|&(&(_, first), before)| first - before <= range).count();
+        range + up_to_its_own as u32 - 1
+    }
+
+    /// Returns the range that lies in `place` at first.
+    fn first_range(&self, place: u32) -> u32 {
+        let member = self.member_index(place);
+        if place + 1 == self.end_of(member) { FREE } else { place - member as u32 }
+    }
+
+    fn end_of(&self, member: usize) -> u32 {
+        self.members.get(member + 1).map_or(self.places, |&(_, first)| first)
     }
 
     /// Returns the blocks of a range.
@@ -105,7 +132,7 @@ impl Places {
 
     /// Returns the member on which `range` lies.
     pub fn member_of(&self, range: u32) -> MemberId {
-        self.members[self.member_index(self.place_of[range as usize])].0
+        self.members[self.member_index(self.place(range))].0
     }
 
     /// Returns the number of ranges on `member`, and the number of its places.
@@ -117,8 +144,7 @@ impl Places {
 
     /// Returns the ranges on `member`, in order of place.
     pub(crate) fn ranges_on(&self, member: MemberId) -> impl Iterator<Item = u32> {
-        let places = self.places_of(member);
-        self.range_at[places.start as usize..places.end as usize].iter().copied().filter(|&range| range != FREE)
+        self.places_of(member).map(|place| self.range_in(place)).filter(|&range| range != FREE)
     }
 
     fn member_index(&self, place: u32) -> usize {
@@ -127,8 +153,7 @@ impl Places {
 
     fn places_of(&self, member: MemberId) -> std::ops::Range<u32> {
         let index = self.members.iter().position(|&(id, _)| id == member).expect("a member with places");
-        let end = self.members.get(index + 1).map_or(self.range_at.len() as u32, |&(_, first)| first);
-        self.members[index].1..end
+        self.members[index].1..self.end_of(index)
     }
 
     /// Returns the member and first sector of a place.
@@ -142,12 +167,12 @@ impl Places {
     #[inline]
     pub(crate) fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
         let (range, into) = (self.range_of(block), block.0 % self.range_blocks);
-        let place = self.place_of[range as usize];
+        let place = self.place(range);
         let (member, first) = self.sector_of(place);
         let mut run = self.range_blocks - into;
         let (mut next, end) = (1, self.places_of(member).end);
         // Ranges in adjacent places make one run, up to a limit that covers any request.
-        while next < 16 && place + next < end && self.range_at[(place + next) as usize] == range + next {
+        while next < 16 && place + next < end && self.range_in(place + next) == range + next {
             run += self.range_blocks;
             next += 1;
         }
@@ -157,7 +182,7 @@ impl Places {
     /// Returns the extents of all ranges in their present places, and of the range being copied.
     /// Ranges in adjacent places make one extent.
     pub(crate) fn extents(&self) -> Vec<HomeExtent> {
-        let lies = self.place_of.iter().copied().enumerate().map(|(range, place)| (range as u32, place));
+        let lies = (0..self.ranges).map(|range| (range, self.place(range)));
         let mut extents: Vec<HomeExtent> = Vec::new();
         for (range, place) in lies.chain(self.copying) {
             let (blocks, (member, first_sector)) = (self.blocks(range), self.sector_of(place));
@@ -176,16 +201,11 @@ impl Places {
         extents
     }
 
-    /// Returns the place of `range`.
-    pub(crate) fn place(&self, range: u32) -> u32 {
-        self.place_of[range as usize]
-    }
-
     /// Returns a free place on `member` that `may_use` allows, preferably after the place of the
     /// range before `range`.
     pub(crate) fn free_on(&self, member: MemberId, range: u32, may_use: impl Fn(u32) -> bool) -> Option<u32> {
-        let is_free = |&place: &u32| self.range_at[place as usize] == FREE && may_use(place);
-        let behind = range.checked_sub(1).map(|before| self.place_of[before as usize] + 1);
+        let is_free = |&place: &u32| self.range_in(place) == FREE && may_use(place);
+        let behind = range.checked_sub(1).map(|before| self.place(before) + 1);
         let places = self.places_of(member);
         let mut free = self.free.range(places.clone()).copied();
         behind.filter(|place| places.contains(place)).filter(is_free).or_else(|| free.find(is_free))
@@ -199,7 +219,7 @@ impl Places {
     /// Returns the page of the table of places with `range` at `place`: its number and its bytes.
     pub(crate) fn page_with(&self, range: u32, place: u32, volume: u64) -> (usize, Page) {
         let number = range as usize / RANGES_PER_PAGE;
-        let new = |at: usize, old: u32| if at == range as usize { place } else { old };
+        let new = |at: u32, old: u32| if at == range { place } else { old };
         (number, self.encode(number, self.versions[number] + 1, volume, new))
     }
 
@@ -208,24 +228,30 @@ impl Places {
         self.encode(number, self.versions[number], volume, |_, place| place)
     }
 
-    fn encode(&self, number: usize, version: u64, volume: u64, place_of: impl Fn(usize, u32) -> u32) -> Page {
+    fn encode(&self, number: usize, version: u64, volume: u64, place_of: impl Fn(u32, u32) -> u32) -> Page {
         let mut page = page::begin(MAGIC, volume);
         let head = page::head_mut(&mut page);
         (head.number, head.life) = (version.into(), (number as u32).into());
-        let first = number * RANGES_PER_PAGE;
-        for (at, &place) in self.place_of[first..].iter().take(RANGES_PER_PAGE).enumerate() {
-            put(&mut page, 32 + 4 * at, place_of(first + at, place).to_le_bytes());
+        for (at, range) in self.ranges_of_page(number).enumerate() {
+            put(&mut page, 32 + 4 * at, place_of(range, self.place(range)).to_le_bytes());
         }
         page::seal(&mut page);
         page
     }
 
+    /// Returns the ranges of a page of the table of places.
+    fn ranges_of_page(&self, number: usize) -> std::ops::Range<u32> {
+        let first = (number * RANGES_PER_PAGE) as u32;
+        first..self.ranges.min(first + RANGES_PER_PAGE as u32)
+    }
+
     /// Moves `range` to `place`.
     pub(crate) fn set(&mut self, range: u32, place: u32) {
-        let old = std::mem::replace(&mut self.place_of[range as usize], place);
-        assert_eq!(self.range_at[place as usize], FREE, "place {place} is in use");
-        self.range_at[old as usize] = FREE;
-        self.range_at[place as usize] = range;
+        let old = self.place(range);
+        assert_eq!(self.range_in(place), FREE, "place {place} is in use");
+        self.place_of.set(range, place);
+        self.range_at.set(old, FREE);
+        self.range_at.set(place, range);
         self.free.remove(&place);
         self.free.insert(old);
         self.versions[range as usize / RANGES_PER_PAGE] += 1;
@@ -276,29 +302,76 @@ impl Places {
     /// never written. Returns false if the page names an impossible place, or has a version that no
     /// table reaches.
     pub(crate) fn load(&mut self, number: usize, page: Option<&Page>) -> bool {
-        let first = number * RANGES_PER_PAGE;
         let Some(page) = page else { return true };
         self.versions[number] = u64_at(page, 16);
-        let places = self.range_at.len() as u32;
-        let ranges = self.place_of[first..].iter_mut().take(RANGES_PER_PAGE).enumerate();
-        ranges.fold(self.versions[number] <= VERSION_MAX, |possible, (at, place)| {
-            *place = u32_at(page, 32 + 4 * at);
-            possible && *place < places
-        })
+        for (at, range) in self.ranges_of_page(number).enumerate() {
+            let place = u32_at(page, 32 + 4 * at);
+            if place >= self.places {
+                return false;
+            }
+            if place != self.place(range) {
+                self.place_of.set(range, place);
+            }
+        }
+        self.versions[number] <= VERSION_MAX
     }
 
     /// Completes [`load`](Self::load) of all pages. Returns false if two ranges have the same
     /// place.
     pub(crate) fn settle(&mut self) -> bool {
-        self.range_at.fill(FREE);
-        for (range, &place) in self.place_of.iter().enumerate() {
-            if std::mem::replace(&mut self.range_at[place as usize], range as u32) != FREE {
+        self.range_at = Moved::default();
+        let mut is_taken = vec![false; self.places as usize];
+        for range in 0..self.ranges {
+            let place = self.place(range);
+            if std::mem::replace(&mut is_taken[place as usize], true) {
                 return false;
             }
+            if self.range_in(place) != range {
+                self.range_at.set(place, range);
+            }
         }
-        let free = self.range_at.iter().zip(0..).filter(|(range, _)| **range == FREE);
-        self.free = free.map(|(_, place)| place).collect();
+        self.free = (0..self.places).filter(|&place| !is_taken[place as usize]).collect();
+        for &place in &self.free {
+            self.range_at.set(place, FREE);
+        }
         true
+    }
+}
+
+impl PartialEq for Places {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |places: &Self| (places.range_blocks, places.range_sectors, places.copying, places.ranges);
+        of(self) == of(other)
+            && (&self.members, &self.free, &self.versions) == (&other.members, &other.free, &other.versions)
+            && (0..self.ranges).all(|range| self.place(range) == other.place(range))
+    }
+}
+
+impl Eq for Places {}
+
+/// Numbers that are no longer what they were at first. Most ranges never move, so only pages with
+/// such a number take memory.
+#[derive(Clone, Debug, Default)]
+struct Moved(Vec<Option<Box<[u32; MOVED_PAGE]>>>);
+
+/// Numbers in a page of [`Moved`].
+const MOVED_PAGE: usize = 1024;
+/// Stands for a number that is as it was at first.
+const AS_AT_FIRST: u32 = FREE - 1;
+
+impl Moved {
+    fn get(&self, at: u32) -> Option<u32> {
+        let page = self.0.get(at as usize / MOVED_PAGE)?.as_ref()?;
+        Some(page[at as usize % MOVED_PAGE]).filter(|&number| number != AS_AT_FIRST)
+    }
+
+    fn set(&mut self, at: u32, to: u32) {
+        let page = at as usize / MOVED_PAGE;
+        if self.0.len() <= page {
+            self.0.resize(page + 1, None);
+        }
+        let page = self.0[page].get_or_insert_with(|| Box::new([AS_AT_FIRST; MOVED_PAGE]));
+        page[at as usize % MOVED_PAGE] = to;
     }
 }
 

@@ -475,9 +475,12 @@ impl Optimizer {
             _ if is_program(&extent.path) => PROGRAM,
             _ => 0,
         });
-        let (movable, free) = map.ranges(self.ranges, range_sectors);
-        let counts = vec![Counts::default(); map.files()];
-        self.files = (!map.is_empty()).then_some(Files { map, counts, movable, free });
+        // A large volume has millions of ranges.
+        self.files = (!map.is_empty()).then(|| {
+            let (movable, free) = map.ranges(self.ranges, range_sectors);
+            let counts = vec![Counts::default(); map.files()];
+            Files { map, counts, movable, free }
+        });
     }
 }
 
