@@ -477,11 +477,11 @@ impl Planned {
 
 /// Returns the life of an option's flash: `life 0.9 to 3.8 years`.
 fn life(figures: &Figures) -> String {
-    let (Some(years), (Some(least), Some(most))) = (figures.life_years(), figures.life_range()) else {
+    let (Some(least), Some(most)) = figures.life_range() else {
         return "life ? (needs times)".to_owned();
     };
     match (short_years(least), short_years(most)) {
-        _ if years.is_infinite() => "flash unlimited (nothing is erased)".to_owned(),
+        _ if least.is_infinite() => "flash unlimited (nothing is erased)".to_owned(),
         (least, _) if most.is_infinite() => format!("life {least} years or more"),
         (least, most) if least == most => format!("life {least} years"),
         (least, most) => format!("life {least} to {most} years"),

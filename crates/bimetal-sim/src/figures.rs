@@ -408,14 +408,17 @@ impl FlashFigures {
     /// Returns the shortest and the longest life that the trace leaves possible, in years; `None`
     /// if the lifetime is not known.
     pub fn possible_years(&self) -> Option<(f64, f64)> {
-        let years = self.lifetime_years?;
-        let (least, most) = self.lifetime_range_years.unwrap_or((years, years));
-        Some((least.min(years), most.max(years)))
+        match (self.lifetime_years, self.lifetime_range_years) {
+            (Some(years), Some((least, most))) => Some((least.min(years), most.max(years))),
+            (Some(years), None) => Some((years, years)),
+            (None, range) => range,
+        }
     }
 
     /// Returns the limit that ends the shortest life that the trace leaves possible.
     pub fn shortest_limited_by(&self) -> Option<LimitedBy> {
-        let is_of_range = self.possible_years().map(|(least, _)| least) < self.lifetime_years;
+        let years = self.lifetime_years.unwrap_or(f64::INFINITY);
+        let is_of_range = self.possible_years().is_some_and(|(least, _)| least < years);
         if is_of_range { self.lifetime_shortest_limited_by } else { self.lifetime_limited_by }
     }
 
@@ -425,6 +428,7 @@ impl FlashFigures {
         self.note_lifetime(Lifetime { warranted_years, cycles_years });
         (self.lifetime_range_years, self.lifetime_unknown, self.dwpd) = (range_years, unknown, dwpd);
         self.lifetime_shortest_limited_by = life.shortest_limited_by.filter(|_| range_years.is_some());
+        self.lifetime_unlimited = self.lifetime_unlimited.map(|unlimited| unlimited && range_years.is_none());
     }
 
     fn note_lifetime(&mut self, lifetime: Lifetime) {
@@ -533,7 +537,7 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
         lifetime_years_cycles: shorter.lifetime_years_cycles,
         lifetime_range_years: possible,
         lifetime_shortest_limited_by: possible.and_then(|_| first_to_fail.shortest_limited_by()),
-        lifetime_unknown: shorter.lifetime_unknown,
+        lifetime_unknown: if shorter.lifetime_years.is_some() { None } else { first_to_fail.lifetime_unknown },
         dwpd: [left.dwpd, right.dwpd].into_iter().flatten().reduce(f64::max),
         pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),
         pages_programmed_gc: plus(left.pages_programmed_gc, right.pages_programmed_gc),

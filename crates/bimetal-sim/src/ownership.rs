@@ -263,8 +263,8 @@ fn sets(member: &Member, years: f64, life: YearsOf) -> Option<f64> {
 fn sets_of(life: Option<f64>, unknown: Option<Unknown>, years: f64) -> Option<f64> {
     match (life, unknown) {
         (Some(life), _) => Some((years / life).max(1.0)),
-        (None, Some(Unknown::NothingWritten | Unknown::NothingErased | Unknown::Rented)) => Some(1.0),
-        (None, _) => None,
+        (None, Some(Unknown::NeedsTimes) | None) => None,
+        (None, Some(_)) => Some(1.0),
     }
 }
 

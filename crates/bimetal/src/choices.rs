@@ -133,7 +133,7 @@ impl Choices {
         let why_not = |run: &Run| run.no_choice.or_else(|| NoChoice::of_price(run));
         let is_life_known = |run: &Run| {
             let flash = &run.devices.ssd.flash;
-            run.ssd.is_none() || flash.lifetime_years.is_some() || flash.lifetime_unknown == Some(Unknown::Rented)
+            run.ssd.is_none() || flash.possible_years().is_some() || flash.lifetime_unknown == Some(Unknown::Rented)
         };
         let lives_count = runs.iter().filter(|run| why_not(run).is_none()).all(is_life_known);
         let merits = |run: &Run| {

@@ -38,6 +38,7 @@ pub(crate) fn unknown(reason: Unknown) -> &'static str {
     match reason {
         Unknown::NeedsTimes => "needs times: a trace with times, replayed at them (--replay timed or think)",
         Unknown::NothingWritten => "nothing is written in the long run",
+        Unknown::OnlyNewData => "the SSD gets each piece of data once; the trace, played again, writes nothing",
         Unknown::Rented => "rented: the provider replaces worn flash",
         Unknown::NothingErased => {
             "nothing was erased, and the profile has neither warranted_terabytes_written nor warranted_drive_writes_per_day"
@@ -59,7 +60,12 @@ pub(crate) fn of_drives(run: &Run, today: f64) -> String {
 
 fn of_flash(flash: &FlashFigures, today: f64) -> String {
     let (Some(years), Some(limited_by)) = (flash.lifetime_years, flash.lifetime_limited_by) else {
-        return format!("? ({})", flash.lifetime_unknown.map_or("not computed", unknown));
+        let reason = flash.lifetime_unknown.map_or("not computed", unknown);
+        let least = flash.possible_years().zip(flash.shortest_limited_by());
+        return least.map_or_else(
+            || format!("? ({reason})"),
+            |((least, _), by)| format!("{} or more, limited by {} ({reason})", lifetime(least), limit(by)),
+        );
     };
     // Writing to a string cannot fail.
     let mut text = format!("{}{}; limited by {}", lifetime(years), until(years, today), limit(limited_by));
@@ -105,6 +111,10 @@ pub(crate) fn below_table(runs: &[Run]) -> String {
             };
             text += &wrapped(&format!("life: limited by {rule}; of {} by {exception}", names.join(", ")));
         }
+    }
+    let at_least = named(&|run| flash(run).1 == Some(Unknown::OnlyNewData));
+    if !at_least.is_empty() {
+        text += &wrapped(&format!("life of {} or more: {}", at_least.join(", "), unknown(Unknown::OnlyNewData)));
     }
     for reason in [Unknown::NeedsTimes, Unknown::NothingWritten, Unknown::NothingErased, Unknown::Rented] {
         let names = named(&|run| flash(run) == (None, Some(reason)));
@@ -185,6 +195,19 @@ mod tests {
         let run = run(Lifetime::default(), Some(Unknown::NeedsTimes));
         assert!(of_drives(&run, 2026.9).starts_with("life of ssd (p): ? (needs times"), "{}", of_drives(&run, 2026.9));
         assert!(below_table(&[run]).starts_with("? life of griffin: needs times"));
+    }
+
+    #[test]
+    fn life_of_a_drive_that_gets_only_new_data_has_a_least_value() {
+        let mut run = run(Lifetime::default(), Some(Unknown::OnlyNewData));
+        let MemberFigures::Ssd(figures) = &mut run.members[0].figures else { panic!("it is an SSD") };
+        figures.flash.lifetime_range_years = Some((1.85, f64::INFINITY));
+        figures.flash.lifetime_shortest_limited_by = Some(LimitedBy::Warranty);
+        run.devices.ssd.flash = figures.flash.clone();
+        let text = of_drives(&run, 2026.9);
+        assert!(text.starts_with("life of ssd (p): 1.85 y or more, limited by the writes that the maker"), "{text}");
+        let text = below_table(&[run]);
+        assert!(text.contains("\nlife of griffin or more: the SSD gets each piece of data once;"), "{text}");
     }
 
     /// The table has the shortest possible life. Regression: below the table stood the limit of the

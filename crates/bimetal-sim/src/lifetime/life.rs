@@ -13,7 +13,7 @@ pub struct Life {
     /// Name of the drive's profile.
     pub profile: String,
     /// Years until the warranted writes or the rated cycles are used up, whichever happens first;
-    /// null if the lifetime is unknown.
+    /// null if the lifetime is unknown, or only its range is known.
     pub years: Option<f64>,
     /// Limit that ends the life first.
     pub limited_by: Option<LimitedBy>,
@@ -59,6 +59,10 @@ pub enum Unknown {
     /// Nothing is written to the drive.
     #[serde(rename = "nothing is written")]
     NothingWritten,
+    /// The drive is written only while data is new to it: the trace, played again, writes nothing.
+    /// The range of the lifetime has the life under writes as in the first round.
+    #[serde(rename = "only new data is written")]
+    OnlyNewData,
     /// No block was erased in the run, and the maker's warranted writes are not known.
     #[serde(rename = "nothing was erased")]
     NothingErased,
@@ -124,6 +128,14 @@ impl Life {
             }
             (*least, *most) = (least.min(years), most.max(years));
         }
+    }
+
+    /// Returns the life of a drive that is written only while data is new to it, and lasts at least
+    /// for `shortest`.
+    pub(super) fn of_only_new_data(self, shortest: Lifetime) -> Self {
+        let range_years = shortest.years().map(|years| (years, f64::INFINITY));
+        let (unknown, unlimited) = (Some(Unknown::OnlyNewData), false);
+        Self { unknown, unlimited, range_years, shortest_limited_by: shortest.limited_by(), ..self }
     }
 
     pub(super) fn note_load(&mut self, written_bytes_per_s: f64, size: Bytes) {

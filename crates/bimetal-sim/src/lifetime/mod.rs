@@ -426,7 +426,8 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     let Body::Flash(flash) = &member.profile.body else { return life };
     let Ok(geometry) = flash.geometry(member.profile.capacity, Some(member.size)) else { return life };
     let Some(endurance) = Endurance::of(&member.profile, member.bought) else { return life };
-    if written == 0 && waiting == 0 {
+    let only_new = written == 0 && waiting == 0;
+    if only_new && member.warmup_bytes() == 0 {
         return life;
     }
     let drive = (&**flash, &geometry);
@@ -449,6 +450,9 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
         let shortest = shortest(wear, (followed.last.written_bytes * seen.rounds as f64) as u64);
         life.may_be(shortest.years(), shortest.limited_by());
         return life;
+    }
+    if only_new {
+        return life.of_only_new_data(shortest(0.0, member.warmup_bytes() * seen.rounds));
     }
     if written == 0 {
         // The data that may be written back are all that is known.
@@ -858,6 +862,21 @@ mod tests {
         let (lives, _) = lives_of("os-managed", &drives, writes, &[]);
         let (years, (least, _)) = (lives[0].years.unwrap(), lives[0].range_years.unwrap());
         assert!(least < 0.9 * years, "at least {least} of {years} years");
+    }
+
+    /// Regression: a cache that gets each block once had an unlimited life.
+    #[test]
+    fn cache_that_gets_only_new_data_has_no_longest_life() {
+        let drives =
+            [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(512)), (Role::Hdd, DEFAULT_HDD, Bytes::from_mib(1024))];
+        let mut reads = random_writes(3_000, Nanoseconds::from_millis(20), Bytes::from_mib(64));
+        reads.iter_mut().for_each(|read| read.kind = OpKind::Read);
+        let (lives, run) = lives_and_run_of("smart-response", &drives, reads, &[]);
+        let (life, flash) = (&lives[0], &run.devices.ssd.flash);
+        assert_eq!((life.years, life.unknown, life.unlimited), (None, Some(Unknown::OnlyNewData), false));
+        let (least, most) = life.range_years.unwrap();
+        assert!(least > 0.0 && least < 100.0 && most.is_infinite() && life.shortest_limited_by.is_some(), "{life:?}");
+        assert_eq!((flash.lifetime_unlimited, flash.possible_years()), (Some(false), life.range_years));
     }
 
     /// Without times there is no rate of writes. Regression: a life was computed from the speed of

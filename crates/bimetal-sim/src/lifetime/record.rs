@@ -99,7 +99,7 @@ pub(super) struct Member {
     /// Set if the drive is home to addresses of the volume.
     pub(super) is_home: bool,
     tape: Arc<Mutex<Tape>>,
-    cold_sectors: Arc<AtomicU64>,
+    cold: Arc<Cold>,
     held: Arc<Mutex<Held>>,
     /// Counts at the begin of each round, if the volume's own drive is to be followed.
     pub(super) marks: Option<Arc<Mutex<Marks>>>,
@@ -118,7 +118,7 @@ impl Member {
             precondition: Precondition::Sequential,
             is_home: true,
             tape: Arc::default(),
-            cold_sectors: Arc::default(),
+            cold: Arc::default(),
             held: Arc::default(),
             marks: None,
         }
@@ -127,9 +127,9 @@ impl Member {
     /// Returns the drive of `profile` that stands for a part of this drive.
     pub(super) fn part(&self, profile: Profile, size: Sectors, used: SectorRange, held: Held) -> Self {
         let (id, precondition, is_home) = (self.id.clone(), self.precondition, self.is_home);
-        let (tape, cold_sectors, held) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(held)));
+        let (tape, cold, held) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(held)));
         let (bought, in_use) = (size, used.len);
-        Self { id, profile, size, bought, used, in_use, precondition, is_home, tape, cold_sectors, held, marks: None }
+        Self { id, profile, size, bought, used, in_use, precondition, is_home, tape, cold, held, marks: None }
     }
 
     /// Returns the wear of the drive in the volume itself; `None` if the drive was not followed, or
@@ -145,7 +145,12 @@ impl Member {
 
     /// Returns the bytes that the drive had to store in the first round.
     pub(super) fn cold_bytes(&self) -> u64 {
-        self.cold_sectors.load(Ordering::Relaxed) * SECTOR_BYTES
+        self.cold.first_round_sectors.load(Ordering::Relaxed) * SECTOR_BYTES
+    }
+
+    /// Returns the bytes that the drive had to store before the recorded rounds.
+    pub(super) fn warmup_bytes(&self) -> u64 {
+        self.cold.warmup_sectors.load(Ordering::Relaxed) * SECTOR_BYTES
     }
 
     /// Returns the bytes that the recorded rounds gave the drive to store so far.
@@ -162,12 +167,21 @@ impl Member {
     }
 }
 
+/// Sectors that a drive had to store while data was new to it.
+#[derive(Default)]
+struct Cold {
+    first_round_sectors: AtomicU64,
+    /// Sectors until the recorded rounds: the first round of a short trace ends before a cache is
+    /// filled.
+    warmup_sectors: AtomicU64,
+}
+
 /// A drive that records the commands to store, discard and flush.
 struct Recorder {
     inner: Box<dyn DeviceModel>,
     rounds: Rounds,
     tape: Arc<Mutex<Tape>>,
-    cold_sectors: Arc<AtomicU64>,
+    cold: Arc<Cold>,
     /// Sectors of a mapping unit of a drive that is clean at first; `None` for other drives.
     unit_sectors: Option<u64>,
     held: Arc<Mutex<Held>>,
@@ -180,8 +194,13 @@ impl DeviceModel for Recorder {
     }
 
     fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
-        if now < self.rounds.second && stores(&command) {
-            self.cold_sectors.fetch_add(command.range.len.0, Ordering::Relaxed);
+        if stores(&command) {
+            let note = |ends, sectors: &AtomicU64| {
+                let counted = if now < ends { command.range.len.0 } else { 0 };
+                sectors.fetch_add(counted, Ordering::Relaxed);
+            };
+            note(self.rounds.second, &self.cold.first_round_sectors);
+            note(self.rounds.recorded, &self.cold.warmup_sectors);
         }
         if let Some(unit_sectors) = self.unit_sectors.filter(|_| now < self.rounds.recorded) {
             self.held.lock().expect("no thread panics while it holds the lock").note(&command, unit_sectors);
@@ -277,7 +296,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
             home.map(|extent| SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors()));
         let default = if full.is_some() { Precondition::Sequential } else { Precondition::Clean };
         let precondition = choices.precondition.unwrap_or(default);
-        let (tape, cold_sectors) = (Arc::<Mutex<Tape>>::default(), Arc::<AtomicU64>::default());
+        let (tape, cold) = (Arc::<Mutex<Tape>>::default(), Arc::<Cold>::default());
         let held = Arc::<Mutex<Held>>::default();
         let unit_sectors = unit_sectors(&drive.profile, size).filter(|_| precondition == Precondition::Clean);
         let marks = (watches && full.is_none()).then(Arc::<Mutex<Marks>>::default);
@@ -294,7 +313,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
             precondition,
             is_home: full.is_some(),
             tape: tape.clone(),
-            cold_sectors: cold_sectors.clone(),
+            cold: cold.clone(),
             held: held.clone(),
             marks: marks.clone(),
         });
@@ -304,7 +323,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
             }
             false => std::mem::replace(&mut drive.model, blank),
         };
-        drive.model = Box::new(Recorder { inner, rounds, tape, cold_sectors, unit_sectors, held, marks });
+        drive.model = Box::new(Recorder { inner, rounds, tape, cold, unit_sectors, held, marks });
     }
     members
 }

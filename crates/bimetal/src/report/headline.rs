@@ -190,7 +190,7 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
             .push(format!("{} lines of the trace could not be read and were left out.", document.trace.skipped_lines));
     }
     let flash = document.runs.iter().map(|run| &run.devices.ssd.flash);
-    let known = flash.clone().any(|flash| flash.lifetime_years.is_some());
+    let known = flash.clone().any(|flash| flash.possible_years().is_some());
     if let Some(reason) = flash.filter_map(|flash| flash.lifetime_unknown).next().filter(|_| !known) {
         cautions.push(format!(
             "The lifetime of no SSD can be told ({}); compare the bytes written instead.",
@@ -264,7 +264,8 @@ fn least_wear(document: &Document, among: &[usize]) -> Option<(Vec<usize>, Strin
     let runs = &document.runs;
     let among = || among.iter().copied().filter(|&at| runs[at].no_choice.is_none());
     let range = |at: usize| runs[at].devices.ssd.flash.possible_years();
-    let all_known = among().all(|at| runs[at].devices.ssd.flash.lifetime_unknown.is_none());
+    let is_unknown = |at: usize| range(at).is_none() && runs[at].devices.ssd.flash.lifetime_unknown.is_some();
+    let all_known = !among().any(is_unknown);
     let lives = || among().filter_map(|at| Some((at, range(at)?))).filter(|_| all_known);
     if let Some((_, longest)) = lives().max_by(|(_, one), (_, other)| one.0.total_cmp(&other.0)) {
         let is_near = |years: f64| (longest.0 - years) <= TIE * longest.0;

@@ -314,9 +314,11 @@
     const all = series(run => {
       const { flash, write_bytes: written } = run.devices.ssd;
       if (flash.lifetime_unknown === "nothing is written") return { value: null, whole: "pale", text: "unlimited: nothing is written" };
+      const shortest = flash.lifetime_range_years?.[0] ?? Infinity;
+      if (flash.lifetime_years === null && shortest < Infinity) return { value: Math.min(shortest, 100), text: `${lifetime(shortest)} or more` };
       if (flash.lifetime_unknown) return { value: null, whole: "hatched", text: `? (${flash.lifetime_unknown})` };
       if (flash.lifetime_years === null) return { value: null, text: written === null ? "no SSD" : "not known" };
-      const least = Math.min(flash.lifetime_years, flash.lifetime_range_years?.[0] ?? Infinity);
+      const least = Math.min(flash.lifetime_years, shortest);
       const ofShortest = least < flash.lifetime_years ? flash.lifetime_shortest_limited_by : null;
       const limitedBy = ofShortest ?? flash.lifetime_limited_by;
       const limit = limitedBy === "warranty" ? "warranty" : "rated cycles";
