@@ -89,6 +89,7 @@ impl Places {
 
     /// Returns the place of `range`.
     pub(crate) fn place(&self, range: u32) -> u32 {
+        debug_assert!(range < self.ranges, "range {range} of {}", self.ranges);
         self.place_of.get(range).unwrap_or_else(|| self.first_place(range))
     }
 

@@ -17,6 +17,10 @@ pub(super) struct MirrorRecovery {
     /// Ranges still to be copied, the next at the end.
     left: Vec<SectorRange>,
     phase: Phase,
+    /// Copies that refuse writes and so lack a range that another copy supplied, a bit each.
+    apart: u64,
+    /// Set if a copy failed the write of a range: its content there is unknown.
+    is_torn: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,8 +50,11 @@ impl<P: Payload> Recovery<P> {
     /// copy may be able to record that it was left out, and it would count again after the next
     /// start, with other content than was read meanwhile.
     pub(super) fn go_on_without(&mut self, failed: MemberId, status: Status) {
-        match self.step {
-            Step::Mirror(_) if status == Status::MediaError => self.refusing |= 1 << failed.0,
+        match &mut self.step {
+            Step::Mirror(mirror) if status != Status::Gone => {
+                mirror.is_torn |= mirror.phase == Phase::Writing;
+                self.refusing |= 1 << failed.0;
+            }
             _ => self.absent |= 1 << failed.0,
         }
         if !self.in_flight.is_empty() {
@@ -68,7 +75,7 @@ impl<P: Payload> Recovery<P> {
         let all = self.layout().home_on(MemberId(0));
         self.total = all.len.bytes();
         let left = if self.state.dirty { vec![all] } else { Vec::new() };
-        self.step = Step::Mirror(MirrorRecovery { left, phase: Phase::Writing });
+        self.step = Step::Mirror(MirrorRecovery { left, phase: Phase::Writing, apart: 0, is_torn: false });
         self.mirror_on();
     }
 
@@ -129,6 +136,9 @@ impl<P: Payload> Recovery<P> {
                 // Reads may return this content from now on, even if its source is taken out next.
                 let command = Command { kind: OpKind::Write, range, fua: true };
                 let targets: Vec<MemberId> = self.writable_copies().filter(|&copy| copy != answer.member).collect();
+                let refuses = |copy: &MemberId| *copy != answer.member && !targets.contains(copy);
+                let refusing: u64 = self.copies_left().filter(refuses).map(|copy| 1 << copy.0).sum();
+                self.mirror().apart |= refusing;
                 for target in targets {
                     let payload = payload.slice(crate::units::Sectors::ZERO, payload.sectors());
                     self.ask(target, command, payload, 0);
@@ -142,13 +152,20 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Takes out the copies that cannot follow the next change. If no copy can follow the change,
-    /// one copy stays, because several copies could differ.
+    /// Takes out the copies that cannot follow the next change. If no copy can follow it, none can
+    /// record what another lacks. Then one copy stays, from which the next recovery would take the
+    /// same content: the first that lacks no range.
     fn end_mirror(&mut self) {
+        let MirrorRecovery { apart, is_torn, .. } = *self.mirror();
+        let is_whole = |copy: &MemberId| !is_torn && apart & 1 << copy.0 == 0;
         let kept: Vec<MemberId> = match self.writable_copies().next() {
             Some(_) => self.writable_copies().collect(),
-            None => self.copies_left().take(1).collect(),
+            None => self.copies_left().filter(is_whole).take(1).collect(),
         };
+        if kept.is_empty() {
+            let failed = self.copies_left().next().unwrap_or(MemberId(0));
+            return self.fail(|member, role| RecoveryError::Failed { member, role }, failed);
+        }
         let out: Vec<MemberId> = self.copies_left().filter(|copy| !kept.contains(copy)).collect();
         out.into_iter().for_each(|copy| self.absent |= 1 << copy.0);
         self.succeed();

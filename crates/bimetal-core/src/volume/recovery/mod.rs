@@ -377,7 +377,8 @@ impl<P: Payload> Recovery<P> {
         // Before the states are read it is unknown which copies were taken out: a readable copy may
         // be the only one that counts.
         let may_be_the_last = matches!(self.step, Step::Flushing) && status == Status::MediaError;
-        if self.can_spare(failed) && !may_be_the_last {
+        let is_in_mirror = matches!(self.step, Step::Mirror(_)) && status != Status::Gone;
+        if (self.can_spare(failed) || is_in_mirror) && !may_be_the_last {
             return self.go_on_without(failed, status);
         }
         if status == Status::MediaError {
