@@ -95,9 +95,12 @@ pub struct Sensitivity {
 }
 
 impl Sensitivity {
-    /// Returns the life as text: `5.8 years`, or `3.5 to 5.8 years`; `None` without a life.
+    /// Returns the life as text: `5.8 years`, `3.5 to 5.8 years`, or `3.5 years or more`; `None`
+    /// without a life.
     pub fn life(&self) -> Option<String> {
-        let years = short_years(self.lifetime_years?);
+        let Some(years) = self.lifetime_years.map(short_years) else {
+            return self.lifetime_least_years.map(|least| format!("{} years or more", short_years(least)));
+        };
         let least = self.lifetime_least_years.map(short_years).filter(|least| *least != years);
         Some(format!("{}{years} years", least.map_or_else(String::new, |least| format!("{least} to "))))
     }
@@ -265,7 +268,8 @@ fn life_in_halves(
     // Lifetimes under growing load are shorter than those of the halves, which do not grow.
     for life in figures.lives.iter_mut().flatten().filter(|_| figures.grown.is_none()) {
         for half in halves.iter().flatten() {
-            life.may_be(half.years.filter(|_| half.member == life.member), half.limited_by);
+            let limited_by = half.limited_by.or(half.shortest_limited_by);
+            life.may_be(half.years_or_least().filter(|_| half.member == life.member), limited_by);
         }
     }
     let spread = |budget: &&Budget| match budget.metric {
@@ -277,14 +281,14 @@ fn life_in_halves(
 }
 
 fn lifetime_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) -> Spread {
-    let halves: Vec<Option<f64>> =
-        halves.iter().map(|lives| lives.iter().map(Life::years_or_more).reduce(f64::min)).collect();
+    let years = |life: &Life| life.years_or_least().unwrap_or(f64::INFINITY);
+    let halves: Vec<Option<f64>> = halves.iter().map(|lives| lives.iter().map(years).reduce(f64::min)).collect();
     let finite = |years: Option<f64>| years.filter(|years| years.is_finite());
     let kept_in_second_half = halves[1].is_none_or(|years| budget.kept_by(Some(years)));
     let (short_end, long_end) = figures.life_range();
     Spread {
         budget: budget.text.clone(),
-        predicted: finite(figures.life_years()),
+        predicted: finite(figures.life_years()).or(finite(short_end)),
         error: None,
         least: finite(short_end),
         most: finite(long_end),

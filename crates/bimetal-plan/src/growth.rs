@@ -71,7 +71,7 @@ impl Growth {
             let Some(now) = life.years else {
                 // The time at which the drive begins to wear is unknown. Assume that it wears from
                 // the start.
-                if end.years.is_some() {
+                if end.years.is_some() || end.range_years.is_some() {
                     *life = end.clone();
                 }
                 continue;
@@ -179,5 +179,9 @@ mod tests {
         assert_eq!(lives[1].years, Some(growth.life(12.0, 2.0)), "the cycles end this life now");
         let (least, most) = lives[1].range_years.unwrap();
         assert!((most - growth.life(12.0, 2.0)).abs() < 1e-9 && (least * 2.0 - most).abs() < 1e-9);
+        let at_least = |years| Life { range_years: Some((years, f64::INFINITY)), ..Life::default() };
+        let mut lives = [at_least(6.0)];
+        growth.shorten(&mut lives, &[at_least(1.5)]);
+        assert_eq!(lives[0].range_years, Some((1.5, f64::INFINITY)), "of a life without a point the end counts");
     }
 }

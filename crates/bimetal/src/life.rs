@@ -114,7 +114,7 @@ pub(crate) fn below_table(runs: &[Run]) -> String {
     }
     let at_least = named(&|run| flash(run).1 == Some(Unknown::OnlyNewData));
     if !at_least.is_empty() {
-        text += &wrapped(&format!("life of {} or more: {}", at_least.join(", "), unknown(Unknown::OnlyNewData)));
+        text += &wrapped(&format!("least life of {}: {}", at_least.join(", "), unknown(Unknown::OnlyNewData)));
     }
     for reason in [Unknown::NeedsTimes, Unknown::NothingWritten, Unknown::NothingErased, Unknown::Rented] {
         let names = named(&|run| flash(run) == (None, Some(reason)));
@@ -207,7 +207,7 @@ mod tests {
         let text = of_drives(&run, 2026.9);
         assert!(text.starts_with("life of ssd (p): 1.85 y or more, limited by the writes that the maker"), "{text}");
         let text = below_table(&[run]);
-        assert!(text.contains("\nlife of griffin or more: the SSD gets each piece of data once;"), "{text}");
+        assert!(text.contains("\nleast life of griffin: the SSD gets each piece of data once;"), "{text}");
     }
 
     /// The table has the shortest possible life. Regression: below the table stood the limit of the

@@ -34,7 +34,8 @@ pub struct Life {
     /// Bytes erased for each byte written to the drive, at steady state, as far as erases use up
     /// rated cycles: an erase of a block with one bit in each cell counts as a tenth.
     pub erased_per_written: Option<f64>,
-    /// Bytes written to the drive each second, once caches are warm; null without times.
+    /// Bytes written to the drive each second, once caches are warm, or while they warm if only new
+    /// data is written; null without times.
     pub written_bytes_per_s: Option<f64>,
     /// Drive writes a day: bytes written a day, as a multiple of the drive's size; null without
     /// times.
@@ -117,6 +118,11 @@ impl Life {
     /// Returns the years; infinity if nothing is erased.
     pub fn years_or_more(&self) -> f64 {
         self.years.unwrap_or(f64::INFINITY)
+    }
+
+    /// Returns the years, or the least years of a life of which only the range is known.
+    pub fn years_or_least(&self) -> Option<f64> {
+        self.years.or(self.range_years.map(|(least, _)| least))
     }
 
     /// Widens the range to include a lifetime computed from a part of the trace, which `limited_by`

@@ -426,8 +426,8 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     let Body::Flash(flash) = &member.profile.body else { return life };
     let Ok(geometry) = flash.geometry(member.profile.capacity, Some(member.size)) else { return life };
     let Some(endurance) = Endurance::of(&member.profile, member.bought) else { return life };
-    let only_new = written == 0 && waiting == 0;
-    if only_new && member.warmup_bytes() == 0 {
+    let new_bytes = if written == 0 && waiting == 0 { member.warmup_bytes() * seen.rounds } else { 0 };
+    if written.max(waiting).max(new_bytes) == 0 {
         return life;
     }
     let drive = (&**flash, &geometry);
@@ -451,8 +451,9 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
         life.may_be(shortest.years(), shortest.limited_by());
         return life;
     }
-    if only_new {
-        return life.of_only_new_data(shortest(0.0, member.warmup_bytes() * seen.rounds));
+    if new_bytes > 0 {
+        life.note_load(new_bytes as f64 / seconds, member.bought.bytes());
+        return life.of_only_new_data(shortest(1.0, new_bytes));
     }
     if written == 0 {
         // The data that may be written back are all that is known.
@@ -874,8 +875,7 @@ mod tests {
         let (lives, run) = lives_and_run_of("smart-response", &drives, reads, &[]);
         let (life, flash) = (&lives[0], &run.devices.ssd.flash);
         assert_eq!((life.years, life.unknown, life.unlimited), (None, Some(Unknown::OnlyNewData), false));
-        let (least, most) = life.range_years.unwrap();
-        assert!(least > 0.0 && least < 100.0 && most.is_infinite() && life.shortest_limited_by.is_some(), "{life:?}");
+        assert!(life.range_years.is_some_and(|(least, most)| least < 100.0 && most.is_infinite()), "{life:?}");
         assert_eq!((flash.lifetime_unlimited, flash.possible_years()), (Some(false), life.range_years));
     }
 

@@ -195,8 +195,13 @@ fn front_row(tried: &Tried, columns: &[&Budget]) -> String {
     };
     let cells: String = columns.iter().map(shown).collect();
     let has_flash = |figures: &&Figures| figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
-    let life = figures.filter(has_flash).and_then(Figures::life_years);
-    let life = life.map_or_else(none, |years| if years.is_finite() { short_years(years) } else { "∞".to_owned() });
+    let life = figures.filter(has_flash).map(Figures::life_range);
+    let life = match (figures.and_then(Figures::life_years), life.and_then(|(least, _)| least)) {
+        (Some(years), Some(_)) if years.is_finite() => short_years(years),
+        (_, Some(least)) if least.is_finite() => format!("{} or more", short_years(least)),
+        (_, Some(_)) => "∞".to_owned(),
+        (_, None) => none(),
+    };
     let energy = figures.and_then(|figures| figures.energy_j);
     let energy = energy.map_or_else(none, |joules| format!("{} J", short(joules)));
     let (name, price) = (escaped(&name(&tried.candidate)), price(tried.candidate.cost_usd));
