@@ -28,6 +28,15 @@ fn mirror(seed: u64) -> Story {
     Story::new(seed, "raid1", &[], 4000)
 }
 
+/// Returns a mirror whose copies may differ in eight sectors once the power is cut.
+fn mirror_with_unflushed_write(seed: u64) -> Story {
+    let mut story = mirror(seed);
+    story.write(0, 8);
+    story.flush();
+    story.write(0, 8);
+    story
+}
+
 impl Story {
     fn plan(&mut self, member: u16, plan: Plan) {
         self.drives[usize::from(member)].replace_plan(plan);
@@ -200,10 +209,7 @@ fn copy_that_was_ahead_when_it_went_is_old_when_it_is_back() {
 #[test]
 fn what_recovery_copied_stays_when_its_source_is_taken_out() {
     for seed in 0..100 {
-        let mut story = mirror(seed);
-        story.write(0, 8);
-        story.flush();
-        story.write(0, 8); // not flushed: the copies may differ after the cut
+        let mut story = mirror_with_unflushed_write(seed);
         story.cut_power();
         story.drives[0].spoil(16);
         story.plan(1, Plan { refuses_flushes: false, ..REFUSES });
@@ -222,10 +228,7 @@ fn what_recovery_copied_stays_when_its_source_is_taken_out() {
 fn copy_that_fails_a_flush_stays_where_the_other_is_read_only() {
     for refusing in 0..2 {
         for seed in 0..50 {
-            let mut story = mirror(seed);
-            story.write(0, 8);
-            story.flush();
-            story.write(0, 8); // not flushed: the copies may differ after the cut
+            let mut story = mirror_with_unflushed_write(seed);
             story.plan(refusing, REFUSES);
             story.cut_power();
             story.recover_failing_second_flush(1 - refusing);
@@ -242,10 +245,7 @@ fn copy_that_fails_a_flush_stays_where_the_other_is_read_only() {
 #[test]
 fn copy_that_lacks_a_range_does_not_serve_where_none_can_record() {
     for seed in 0..50 {
-        let mut story = mirror(seed);
-        story.write(0, 8);
-        story.flush();
-        story.write(0, 8); // not flushed: the copies may differ after the cut
+        let mut story = mirror_with_unflushed_write(seed);
         story.plan(0, REFUSES);
         story.cut_power();
         story.drives[0].spoil(16);

@@ -195,12 +195,12 @@ impl DeviceModel for Recorder {
 
     fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
         if stores(&command) {
-            let note = |ends, sectors: &AtomicU64| {
-                let counted = if now < ends { command.range.len.0 } else { 0 };
-                sectors.fetch_add(counted, Ordering::Relaxed);
-            };
-            note(self.rounds.second, &self.cold.first_round_sectors);
-            note(self.rounds.recorded, &self.cold.warmup_sectors);
+            if now < self.rounds.second {
+                self.cold.first_round_sectors.fetch_add(command.range.len.0, Ordering::Relaxed);
+            }
+            if now < self.rounds.recorded {
+                self.cold.warmup_sectors.fetch_add(command.range.len.0, Ordering::Relaxed);
+            }
         }
         if let Some(unit_sectors) = self.unit_sectors.filter(|_| now < self.rounds.recorded) {
             self.held.lock().expect("no thread panics while it holds the lock").note(&command, unit_sectors);

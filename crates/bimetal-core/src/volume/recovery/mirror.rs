@@ -136,9 +136,8 @@ impl<P: Payload> Recovery<P> {
                 // Reads may return this content from now on, even if its source is taken out next.
                 let command = Command { kind: OpKind::Write, range, fua: true };
                 let targets: Vec<MemberId> = self.writable_copies().filter(|&copy| copy != answer.member).collect();
-                let refuses = |copy: &MemberId| *copy != answer.member && !targets.contains(copy);
-                let refusing: u64 = self.copies_left().filter(refuses).map(|copy| 1 << copy.0).sum();
-                self.mirror().apart |= refusing;
+                let refusing = self.refusing;
+                self.mirror().apart |= refusing & !(1 << answer.member.0);
                 for target in targets {
                     let payload = payload.slice(crate::units::Sectors::ZERO, payload.sectors());
                     self.ask(target, command, payload, 0);
