@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use crate::bit_set::BitSet;
 use crate::block_map::Slot;
+use crate::delta_set::DeltaSet;
 use crate::journal::ring::Sequence;
 
 /// Number of a task, in the order in which tasks start.
@@ -25,7 +26,8 @@ struct Freed {
 }
 
 pub(crate) struct CacheSpace {
-    taken: BitSet,
+    /// A mirror takes all its slots at once, which costs nothing.
+    taken: DeltaSet,
     slots: u32,
     cursor: u32,
     freed: VecDeque<Freed>,
@@ -47,7 +49,7 @@ struct Buckets {
 impl Buckets {
     /// Returns the slot from which slots are taken next: the remaining slots of the bucket being
     /// filled, or an empty bucket.
-    fn next(&self, cursor: u32, taken: &BitSet) -> Option<u32> {
+    fn next(&self, cursor: u32, taken: &DeltaSet) -> Option<u32> {
         let current = cursor / self.size;
         let rest = taken.next_gap(cursor).filter(|gap| !cursor.is_multiple_of(self.size) && gap / self.size == current);
         let empty = || self.in_use.next_gap(current).or_else(|| self.in_use.next_gap(0));
@@ -77,7 +79,7 @@ impl CacheSpace {
         let buckets = Buckets { size: bucket, taken: vec![0; count as usize], in_use: BitSet::new(count) };
         let buckets = (bucket > 1).then_some(buckets);
         let stale = discards.then(|| BitSet::new(slots));
-        Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new(), freeing: 0, buckets, stale }
+        Self { taken: DeltaSet::empty(slots), slots, cursor: 0, freed: VecDeque::new(), freeing: 0, buckets, stale }
     }
 
     /// Marks a slot as taken.
