@@ -126,7 +126,7 @@ impl<P: Payload> Volume<P> {
         }
         if job.phase == Phase::AtHome {
             let newest = self.store.pending.appended;
-            if job.status == Status::Done {
+            if job.status == Status::Done && !(job.command.kind == OpKind::Discard && self.log_is_migrating()) {
                 self.give_up_range(job.sectors);
             }
             self.give_up_copies(job.sectors);
@@ -155,6 +155,13 @@ impl<P: Payload> Volume<P> {
     /// Returns true if changes go to the log, and the log's drive is present.
     fn log_serves(&self) -> bool {
         P::CARRIES_DATA && self.store.appends() && self.view.slots_online() && !self.is_draining()
+    }
+
+    /// Returns true if a migration moves the content that the log had at the start of the migration.
+    /// A discard then changes nothing, as a drive may do with any discard: home without the log is
+    /// to have the content of one moment (Griffin 5.3), at which the blocks were in use.
+    fn log_is_migrating(&self) -> bool {
+        self.log_serves() && self.view.moving && !self.mover.is_idle()
     }
 
     /// Returns true if the log has any blocks, whether or not their content is still the newest.
