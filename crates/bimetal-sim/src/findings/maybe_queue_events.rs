@@ -2,9 +2,10 @@
 //! say which event a request is, and many short requests continue the one before them.
 //!
 //! Of this project's seven recordings of queue events, six have a share of 38 % and more, and
-//! `pgbench` has 4 %. Of the eight of issue events, seven have at most 14 %, and `unpack` has 60 %:
-//! Linux did not merge its requests. The public traces, which are left out of the choice, have at
-//! most 14 %. So the finding is a question, and not a proof.
+//! `pgbench` has 4 %. Their headers name the event, so they have no such finding. Of the eight of
+//! issue events, seven have at most 14 %, and `unpack` has 60 %: Linux did not merge its requests.
+//! The public traces, which are left out of the choice, have at most 14 %. So the finding is a
+//! question, and not a proof.
 
 use super::Finding;
 use crate::survey::Survey;
