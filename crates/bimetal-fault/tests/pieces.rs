@@ -107,7 +107,7 @@ fn cut_migration_of_pieces_leaves_what_was_flushed() {
 fn discard_during_a_migration_leaves_the_content_of_its_start() {
     let mut during = 0;
     for seed in 0..TIMES {
-        // The migration moves few blocks at a time. A discard of blocks on their way waits for them.
+        // The migration moves few blocks at a time: a discard waits for blocks on their way.
         let settings = [("timeout", "60s"), ("read_threshold", "off"), ("move_memory", "16KiB")];
         let mut story = Story::new(seed, "griffin", &settings, 4000);
         let number = story.write(0, 96) as u32;

@@ -20,6 +20,7 @@ use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
 use crate::power_cut::{CONDITION, caches_off, with_settings};
+use crate::proof::refuted_by_life;
 use crate::think::WithThinkTimes;
 
 /// Numbers of windows into which a trace is cut, if it is long enough. Each number of windows has
@@ -75,6 +76,9 @@ pub struct Spread {
     /// Set if the budget breaks once writes wait until they are stable: a volatile write cache
     /// answers them earlier, and a power cut may lose them.
     pub needs_volatile_cache: bool,
+    /// Set if the budget limits a response time, and the trace has no times.
+    #[serde(skip)]
+    pub(crate) lacks_times: bool,
 }
 
 /// Effect of a change.
@@ -232,6 +236,7 @@ pub(crate) fn of_parts(
                 && budget.kept_by(short_end)
                 && !(is_timeless && budget.is_response_time()),
             needs_volatile_cache: false,
+            lacks_times: is_timeless && budget.is_response_time(),
         });
     }
     let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
@@ -299,6 +304,7 @@ fn lifetime_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) 
         short_end: finite(short_end),
         proven: kept_in_second_half && budget.kept_by(short_end),
         needs_volatile_cache: false,
+        lacks_times: false,
     }
 }
 
@@ -342,6 +348,7 @@ fn over_halves(budget: &Budget, predicted: Option<f64>, halves: &[Option<f64>], 
         short_end,
         proven: budget.kept_by(short_end),
         needs_volatile_cache: false,
+        lacks_times: false,
     }
 }
 
@@ -364,6 +371,11 @@ impl Confidence {
         let why = |spread: &Spread| spread.why_broken(budgets, evaluator.load, evaluator.common.block);
         let why: Vec<String> = broken.filter_map(why).collect();
         self.notes.extend(why);
+    }
+
+    /// Returns true if a budget cannot be proven by any option, because the trace has no times.
+    pub fn lacks_times(&self) -> bool {
+        self.budgets.iter().any(|spread| spread.lacks_times)
     }
 
     /// Returns the spread of a budget's figure.
@@ -431,6 +443,7 @@ impl Spread {
         Some(match self.kept_in_windows {
             Some((kept, of)) if kept < of => format!("{budget} in {kept} of {of} windows"),
             _ if !self.kept_in_second_half => format!("the second half breaks {budget}"),
+            _ if self.lacks_times => format!("{budget}: the trace has no times"),
             _ if self.short_end.is_some() => format!("the worst end of the range breaks {budget}"),
             _ => format!("{budget}: the trace is too short"),
         })
@@ -599,12 +612,18 @@ pub(crate) fn of_cheaper_options(found: &WithThinkTimes, budgets: &[Budget], lat
             }
         }
         WithThinkTimes::NoneOf(options) => Sensitivity {
-            change: format!("{with}, the {options} cheapest options with a hard disk that cost less"),
+            change: match options {
+                1 => format!("{with}, the only option with a hard disk that costs less"),
+                _ => format!("{with}, the {options} cheapest options with a hard disk that cost less"),
+            },
             figures: Vec::new(),
             lifetime_years: None,
             lifetime_least_years: None,
             keeps_budgets: false,
-            reasons: vec!["none of them keeps the budgets".to_owned()],
+            reasons: match options {
+                1 => vec!["it breaks a budget".to_owned()],
+                _ => vec!["none of them keeps the budgets".to_owned()],
+            },
         },
     }
 }
@@ -636,13 +655,18 @@ fn changed(
         Outcome::Impossible(why) => return Ok(nothing(why, change)),
     };
     figures.set_lives(evaluator.lives(candidate)?);
-    let reasons: Vec<String> = budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
+    let broken: Vec<String> = budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
+    let keeps_budgets = broken.is_empty();
+    let reasons = match keeps_budgets {
+        true => refuted_by_life(&figures, budgets).into_iter().collect(),
+        false => broken,
+    };
     Ok(Sensitivity {
         change,
         figures: shown.iter().map(|budget| (budget.name(), figures.of(budget))).collect(),
         lifetime_years: figures.life_years().filter(|years| years.is_finite()),
         lifetime_least_years: figures.life_range().0.filter(|years| years.is_finite()),
-        keeps_budgets: reasons.is_empty(),
+        keeps_budgets,
         reasons,
     })
 }
@@ -682,6 +706,7 @@ mod tests {
             short_end: none,
             proven,
             needs_volatile_cache: false,
+            lacks_times: false,
         }
     }
 
@@ -718,6 +743,8 @@ mod tests {
         let half = Spread { kept_in_second_half: false, ..life };
         assert_eq!(of(&[&half]), "not proven (the second half breaks lifetime>=5y)");
         assert_eq!(of(&[&named("p99<5ms", spread(None, false))]), "not proven (p99<5ms: the trace is too short)");
+        let timeless = Spread { short_end: Some(0.084), lacks_times: true, ..spread(Some((10, 10)), false) };
+        assert_eq!(of(&[&named("mean<1ms", timeless)]), "not proven (mean<1ms: the trace has no times)");
         assert_eq!(of(&[]), "not proven (the trace is too short)");
         assert_eq!(Confidence { proven: true, ..Confidence::default() }.explained(), "kept");
     }

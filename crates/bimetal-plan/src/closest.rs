@@ -62,6 +62,8 @@ pub(crate) struct Broken<'b> {
     budget: &'b Budget,
     /// Figure of the option, if the figure exists.
     value: Option<f64>,
+    /// Lower end of a lifetime's range, if it is below the figure.
+    least: Option<f64>,
     /// Factor by which the figure exceeds an upper limit or falls below a lower limit.
     factor: f64,
     /// Set if the figure is measured under the grown load, where the figure is worse than under
@@ -72,10 +74,11 @@ pub(crate) struct Broken<'b> {
 impl Broken<'_> {
     /// Returns a text with the limit that the option would keep.
     pub(crate) fn relaxed(&self) -> String {
-        let Self { budget, value, factor, .. } = self;
+        let Self { budget, value, least, factor, .. } = self;
         let side = if budget.is_upper() { "over" } else { "below" };
         let times = if factor.is_finite() { format!(" ({} times {side})", short(*factor)) } else { String::new() };
-        format!("{budget} to {}{}{times}", budget.show(*value), self.when())
+        let least = least.map_or_else(String::new, |least| format!(", or to {} to be sure", budget.show(Some(least))));
+        format!("{budget} to {}{}{times}{least}", budget.show(*value), self.when())
     }
 
     /// Returns true if the option has the figure. No limit helps an option without it.
@@ -99,7 +102,9 @@ pub(crate) fn broken<'b>(figures: &Figures, budgets: &'b [Budget]) -> Vec<Broken
         let of = |figures: &Figures, when_grown| {
             let value = figures.of(budget);
             let broken = figures.breaks(budget).is_some();
-            broken.then(|| Broken { budget, value, factor: budget.excess(value), when_grown })
+            let least = figures.life_range().0.filter(|least| value.is_some_and(|value| *least < value));
+            let least = least.filter(|_| budget.metric == Metric::Lifetime);
+            broken.then(|| Broken { budget, value, least, factor: budget.excess(value), when_grown })
         };
         // Today's figures of all years include the growth.
         let grown = figures.grown.as_deref().filter(|_| !budget.is_of_all_years());

@@ -139,6 +139,15 @@ pub enum PlanError {
         /// The budget.
         budget: String,
     },
+    /// A plan is to be sure of a response time, but the requests have no times.
+    #[error(
+        "--sure with {budget}: the trace has no times, so no option is sure to keep a limit on response times: \
+         expected a trace with times; `bimetal record` records one. Or leave --sure out"
+    )]
+    SureNeedsTimes {
+        /// The budget.
+        budget: String,
+    },
     /// A budget limits a figure that only a closed replay has.
     #[error("{budget}: only a closed replay has a score: expected --replay closed:DEPTH beside it")]
     NeedsClosedReplay {
@@ -286,6 +295,10 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let first_half = question.holdout.then(|| Load::part(&whole, whole.warmup_requests, whole.half()));
     let load = first_half.as_ref().unwrap_or(&whole);
     refuse_nothing(load)?;
+    let timed = question.budgets.iter().find(|budget| question.sure && budget.is_response_time());
+    if let Some(budget) = timed.filter(|_| load.survey.is_timeless()) {
+        return Err(PlanError::SureNeedsTimes { budget: budget.to_string() });
+    }
     let candidates = candidates_of(question, &load.survey)?;
     let options = candidates.len() as u64;
     let known_wear = KnownWear::default();

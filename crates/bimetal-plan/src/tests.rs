@@ -274,6 +274,12 @@ fn response_time_without_times_is_not_proven() {
     let unproven = confidence(&timeless, "mean<1s");
     assert_eq!((unproven.proven, unproven.verdict().as_str()), (false, "not proven"));
     assert!(unproven.notes.iter().any(|note| note.contains("has no times")), "{:?}", unproven.notes);
+    assert!(unproven.lacks_times() && !confidence(&timed, "mean<1s").lacks_times());
+    // Such a plan ran every option, and none can be sure.
+    let replay = Replay::Closed { depth: 1 };
+    let asked = Question { replay, sure: true, ..question(&timeless, &["hdd-only"], &["mean<1s"]) };
+    let error = plan(&asked, &Nobody).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.starts_with("--sure with mean<1s: the trace has no times"), "{error}");
 }
 
 /// Regression: a disk has no write amplification, so no window had the figure, and the budget

@@ -13,6 +13,7 @@ use std::fmt;
 use bimetal_core::schemes;
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
+use bimetal_models::cloud::RENT_YEARS;
 use bimetal_plan::alternatives::{self, CHEAPER, GAIN, YEARS_MAX, is_longer};
 use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
@@ -329,7 +330,7 @@ fn is_gain(own: (f64, Option<f64>), other: (f64, Option<f64>)) -> bool {
 fn buy(run: &Run) -> String {
     let drives: Vec<String> = run.members.iter().filter_map(purchase).collect();
     let drives = (run.sizing == Sizing::Sold && !drives.is_empty() && drives.len() == run.members.len())
-        .then(|| format!("{BUY}{}", drives.join(" and ")));
+        .then(|| format!("{}{}", if run.members.iter().all(is_rented) { "rent " } else { BUY }, drives.join(" and ")));
     let year = cost_of_a_year(run).map(|usd| format!("{usd} a year"));
     let loss = run.cost.loss_probability_per_year;
     let loss = loss.map(|loss| format!("chance of losing data {} % a year", significant(loss * 100.0, 2)));
@@ -360,8 +361,15 @@ pub(crate) fn cost_of_a_year(run: &Run) -> Option<String> {
 
 /// Returns a drive to buy, like `4 × crucial-p310 2 TB ($448, 2025-07-23)`.
 fn purchase(member: &Member) -> Option<String> {
-    let date = member.provenance.price_date.as_deref().unwrap_or_default();
-    Some(answer::purchase(&member.profile, member.drives, member.bought_bytes, member.provenance.price_usd?, date))
+    let price = &member.provenance;
+    let date = price.price_date.as_deref().unwrap_or_default();
+    let date = if is_rented(member) { format!("rent of {RENT_YEARS} years, {date}") } else { date.to_owned() };
+    Some(answer::purchase(&member.profile, member.drives, member.bought_bytes, price.price_usd?, &date))
+}
+
+/// Returns true if the price of a drive is the rent of [`RENT_YEARS`] years.
+fn is_rented(member: &Member) -> bool {
+    member.provenance.price_source.as_deref().is_some_and(|source| source.starts_with("rent of "))
 }
 
 /// Returns a capacity in the units in which drives are sold.
@@ -610,7 +618,7 @@ mod tests {
         runs[1].cost.total_usd = None;
         let choices = Choices::of(&runs, None).unwrap();
         assert_eq!((choices.best.len(), &choices.unsure[..]), (1, &[(1, NoChoice::NoPrice)][..]));
-        assert!(said(&runs).ends_with("  no choice, because the price of a drive is not known: disk\n"));
+        assert!(said(&runs).ends_with("  no choice, because the price of a drive in dollars is not known: disk\n"));
         assert!(Choices::of(&runs[..1], None).is_none(), "nothing to choose from");
     }
 }

@@ -14,6 +14,8 @@ use crate::report::sections::label;
 /// Years beyond which a calendar year has no meaning.
 const YEARS_MAX: f64 = 50.0;
 
+const DAYS_OF_A_YEAR: f64 = 365.25;
+
 /// Returns today's date as a year with its fraction.
 pub(crate) fn today() -> f64 {
     1970.0 + now_s() / (365.2425 * 86_400.0)
@@ -51,14 +53,14 @@ pub(crate) fn of_drives(run: &Run, today: f64) -> String {
     let mut text = String::new();
     for member in &run.members {
         if let MemberFigures::Ssd(figures) = &member.figures {
-            let life = of_flash(&figures.flash, today);
+            let life = of_flash(&figures.flash, member.bought_bytes, today);
             text += &wrapped(&format!("life of {} ({}): {life}", member.id, member.profile));
         }
     }
     text
 }
 
-fn of_flash(flash: &FlashFigures, today: f64) -> String {
+fn of_flash(flash: &FlashFigures, drive_bytes: u64, today: f64) -> String {
     let (Some(years), Some(limited_by)) = (flash.lifetime_years, flash.lifetime_limited_by) else {
         let reason = flash.lifetime_unknown.map_or("not computed", unknown);
         let least = flash.possible_years().zip(flash.shortest_limited_by());
@@ -68,7 +70,15 @@ fn of_flash(flash: &FlashFigures, today: f64) -> String {
         );
     };
     // Writing to a string cannot fail.
-    let mut text = format!("{}{}; limited by {}", lifetime(years), until(years, today), limit(limited_by));
+    let mut text = String::new();
+    let range = flash.lifetime_range_years;
+    if let Some((least, _)) = range.filter(|(least, _)| lifetime(*least) != lifetime(years)) {
+        // A table has the least life. The limit may differ: the least life assumes writes at
+        // random, which erase more.
+        let by = flash.shortest_limited_by().map_or_else(String::new, |by| format!(", limited by {}", limit(by)));
+        let _ = write!(text, "at least {}{}{by}; as measured ", lifetime(least), until(least, today));
+    }
+    let _ = write!(text, "{}{}, limited by {}", lifetime(years), until(years, today), limit(limited_by));
     let other = match limited_by {
         LimitedBy::Warranty => flash.lifetime_years_cycles.map(|years| (LimitedBy::Cycles, years)),
         LimitedBy::Cycles => flash.lifetime_years_warranted.map(|years| (LimitedBy::Warranty, years)),
@@ -76,15 +86,12 @@ fn of_flash(flash: &FlashFigures, today: f64) -> String {
     if let Some((other, years)) = other {
         let _ = write!(text, ", while {} last {}", limit(other), lifetime(years));
     }
-    if let Some((least, most)) = flash.lifetime_range_years {
-        let most = if most.is_finite() { format!("to {}", lifetime(most)) } else { "or more".to_owned() };
-        // The limit may differ: the shortest life assumes writes at random, which erase more.
-        let by = flash.shortest_limited_by().filter(|by| *by != limited_by);
-        let by = by.map_or_else(String::new, |by| format!(" (by {})", limit(by)));
-        let _ = write!(text, "; the trace leaves {}{by} {most} possible", lifetime(least));
+    if let Some((_, most)) = range.filter(|(_, most)| lifetime(*most) != lifetime(years)) {
+        text += &if most.is_finite() { format!("; at most {}", lifetime(most)) } else { "; or more".to_owned() };
     }
     if let Some(dwpd) = flash.dwpd {
-        let _ = write!(text, "; {} drive writes a day", three_digits(dwpd));
+        let terabytes = dwpd * DAYS_OF_A_YEAR * drive_bytes as f64 / 1e12;
+        let _ = write!(text, "; {} drive writes a day, {} TB a year", three_digits(dwpd), three_digits(terabytes));
     }
     text
 }
@@ -168,7 +175,7 @@ mod tests {
             volume: None,
             bytes: 1,
             drives: 1,
-            bought_bytes: 1,
+            bought_bytes: 500_000_000_000,
             metadata_bytes: 0,
         }];
         run
@@ -182,8 +189,8 @@ mod tests {
         (figures.flash.lifetime_range_years, figures.flash.dwpd) = (Some((0.9, 3.84)), Some(0.43));
         assert_eq!(
             of_drives(&run, 2026.9),
-            "life of ssd (p): 3.84 y, until 2030; limited by the writes that the maker warrants, \
-             while the rated cycles last 10.8 y;\n  the trace leaves 0.900 y to 3.84 y possible; 0.430 drive writes a day\n"
+            "life of ssd (p): at least 0.900 y, until 2027; as measured 3.84 y, until 2030, limited by the writes that the \
+             maker\n  warrants, while the rated cycles last 10.8 y; 0.430 drive writes a day, 78.5 TB a year\n"
         );
         assert_eq!((until(4.2, 2026.9), until(60.0, 2026.9)), (", until 2031".to_owned(), String::new()));
     }
@@ -219,7 +226,11 @@ mod tests {
         figures.flash.lifetime_range_years = Some((1.85, 3.84));
         figures.flash.lifetime_shortest_limited_by = Some(LimitedBy::Cycles);
         run.devices.ssd.flash = figures.flash.clone();
-        assert!(of_drives(&run, 2026.9).contains("the trace leaves 1.85 y (by the rated cycles) to 3.84 y possible"));
+        let text = of_drives(&run, 2026.9);
+        assert!(
+            text.contains("at least 1.85 y, until 2028, limited by the rated cycles; as measured 3.84 y"),
+            "{text}"
+        );
         assert_eq!(below_table(std::slice::from_ref(&run)), "life: limited by the rated cycles\n");
         run.devices.ssd.flash.lifetime_range_years = Some((3.84, 9.0));
         assert_eq!(below_table(&[run]), "life: limited by the writes that the maker warrants\n");

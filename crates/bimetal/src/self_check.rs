@@ -44,8 +44,9 @@ pub(crate) fn self_check(trace: &TraceSummary) -> String {
     );
     let end = trace.address_end_bytes.unwrap_or(0);
     // Writing to a string cannot fail.
-    let seconds = trace.duration_s;
-    let _ = write!(line, ", {seconds:.0} s, addresses up to {:.2} GiB", gib(end));
+    let is_timeless = trace.duration_s == 0.0 && trace.requests > 1;
+    let time = if is_timeless { "no times".to_owned() } else { format!("{:.0} s", trace.duration_s) };
+    let _ = write!(line, ", {time}, addresses up to {:.2} GiB", gib(end));
     if let Some(devices) = trace.devices.filter(|devices| *devices > 1) {
         let _ = write!(line, ", {devices} devices one behind the other");
     }

@@ -100,6 +100,7 @@ const ROOMS: &[Arrows] = &[
             "bit_set",
             "block",
             "block_map",
+            "delta_set",
             "journal",
             // Findings of bad content go into the report.
             "label",

@@ -157,9 +157,9 @@ impl<P: Payload> Volume<P> {
         P::CARRIES_DATA && self.store.appends() && self.view.slots_online() && !self.is_draining()
     }
 
-    /// Returns true if a migration moves the content that the log had at the start of the migration.
-    /// A discard then changes nothing, as a drive may do with any discard: home without the log is
-    /// to have the content of one moment (Griffin 5.3), at which the blocks were in use.
+    /// Returns true if a migration moves the content that the log had at the migration's start. A
+    /// discard then changes nothing, as a drive may do with any discard: home without the log is to
+    /// have the content of one moment (Griffin 5.3), at which the blocks were in use.
     fn log_is_migrating(&self) -> bool {
         self.log_serves() && self.view.moving && !self.mover.is_idle()
     }

@@ -41,7 +41,7 @@ impl NoChoice {
                  timer)"
             }
             Self::Saturated => "their drives fall behind this trace by more than a second",
-            Self::NoPrice => "the price of a drive is not known",
+            Self::NoPrice => "the price of a drive in dollars is not known",
         }
     }
 

@@ -401,7 +401,10 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
         let (least, most) = figures.map_or((None, None), Figures::life_range);
         let dwpd = figures.filter(|all| all.lives.is_some()).and_then(|all| all.at("devices.ssd.flash.dwpd"));
         row.extend([figures.and_then(Figures::life_years), least, most, dwpd].map(Cell::from));
-        row.push(verdict(tried).unwrap_or_default().into());
+        // An option that was not examined further keeps the budgets over the whole trace.
+        let keeps = || tried.keeps_all() && !planned.answer.budgets.is_empty();
+        let verdict = verdict(tried).or_else(|| keeps().then(|| "kept over the whole trace".to_owned()));
+        row.push(verdict.unwrap_or_default().into());
         row.push(reasons.join("; ").into());
         row.extend(times.iter().flat_map(|time| range_of(planned, tried, time)).map(Cell::from));
         sheet.push(row);
@@ -434,7 +437,8 @@ fn text(planned: &Planned) -> String {
             let _ = writeln!(text, "{}: {}", best.candidate.scheme.name, best.candidate.scheme.summary);
             let owned = answer.best.as_ref().and_then(Described::ownership);
             owned.into_iter().chain(planned.alternatives()).for_each(|line| text += &format!("{line}\n"));
-            if best.is_proven() == Some(false) {
+            let is_hopeless = answer.confidence.as_ref().is_some_and(Confidence::lacks_times);
+            if best.is_proven() == Some(false) && !is_hopeless {
                 text += "to keep the budgets at the worst end of each range, too, plan with --sure\n";
             }
             let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bimetal_measure::text::price;
 use bimetal_plan::Planned;
-use bimetal_plan::answer::sentence;
+use bimetal_plan::answer::{sentence, verdict};
 use bimetal_plan::evaluate::{Outcome, is_too_small};
 use bimetal_plan::search::{MORE_EXPENSIVE, Tried};
 
@@ -35,7 +35,13 @@ impl<'a> Others<'a> {
         let mut rest: Vec<&Tried> = keepers.iter().skip(1).chain(rest).collect();
         rest.sort_by(|one, other| {
             let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
-            distance(one).cmp(&distance(other)).then(by_price).then(one.candidate.index.cmp(&other.candidate.index))
+            let breaks = |tried: &Tried| !tried.reasons.is_empty();
+            let by_verdict = breaks(one).cmp(&breaks(other));
+            distance(one)
+                .cmp(&distance(other))
+                .then(by_verdict)
+                .then(by_price)
+                .then(one.candidate.index.cmp(&other.candidate.index))
         });
         let mut of_schemes: Vec<&Tried> = Vec::new();
         for other in rest {
@@ -59,7 +65,8 @@ impl<'a> Others<'a> {
         let line = |tried: &Tried| {
             let reason = match (tried.reasons.is_empty(), planned.answer.budgets.is_empty()) {
                 (true, true) => String::new(),
-                (true, false) => format!(": {}", planned.keeps(tried)),
+                (true, false) if verdict(tried).is_none() => format!(": {}", planned.keeps(tried)),
+                (true, false) => String::new(),
                 (false, _) => format!(": {}", tried.reasons.join("; ")),
             };
             format!("  {}{reason}\n", sentence(tried, &planned.latency))
@@ -71,7 +78,7 @@ impl<'a> Others<'a> {
         let (costly, told): (Vec<&Tried>, Vec<&Tried>) =
             self.of_schemes.iter().partition(|tried| tried.reasons.iter().any(|why| why.starts_with(MORE_EXPENSIVE)));
         if !self.of_schemes.is_empty() {
-            text += "\nbest option of every other scheme:\n";
+            text += "\nevery other scheme, by the cheapest of its options that were run:\n";
         }
         let mut groups: Vec<(Option<&str>, Vec<&Tried>)> = Vec::new();
         for tried in told {
