@@ -22,6 +22,15 @@ pub fn print(text: &str) -> Result<(), Error> {
     })
 }
 
+/// Returns the result of a command that has printed its answer. The exit status tells the answer
+/// also if nobody has read the output: a closed output does not turn a no into a yes.
+pub fn answer(printed: Result<(), Error>, is_no: bool) -> Result<(), Error> {
+    match printed {
+        Ok(()) | Err(Error::OutputClosed) if is_no => Err(Error::No),
+        printed => printed,
+    }
+}
+
 /// The version of the JSON documents. A new key leaves the version unchanged; a key with a changed
 /// meaning raises the version.
 const SCHEMA_VERSION: u32 = 2;
@@ -205,6 +214,18 @@ impl Drop for OutputFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: `check --scrub | head -1` could end with 0 although content was lost.
+    #[test]
+    fn closed_output_does_not_hide_the_answer_no() {
+        let status = |printed, is_no| answer(printed, is_no).map_err(|error| error.to_string());
+        let no = Err(Error::No.to_string());
+        assert_eq!([status(Ok(()), true), status(Err(Error::OutputClosed), true)], [no.clone(), no]);
+        assert_eq!(status(Ok(()), false), Ok(()));
+        assert_eq!(status(Err(Error::OutputClosed), false), Err(Error::OutputClosed.to_string()));
+        let failed = || Err(Error::new("standard output: no space".to_owned()));
+        assert_eq!(status(failed(), true), Err("standard output: no space".to_owned()));
+    }
 
     fn directory(name: &str) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("bimetal-output-{name}-{}", std::process::id()));

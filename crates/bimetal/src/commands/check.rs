@@ -13,7 +13,7 @@ use clap::Args;
 use super::status::describe_lost;
 use crate::error::Error;
 use crate::options::JsonOption;
-use crate::output::{print, print_json};
+use crate::output::{answer, print, print_json};
 use crate::target::{Target, ask, serve_for};
 
 /// Check the map of a volume, and with --scrub every block off home by its checksum
@@ -58,8 +58,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return Err(Error::new(format!("unexpected answer of the server: {reply:?}")));
     };
     let report = done.check.unwrap_or_default();
-    if arguments.json.json {
-        print_json("check", &report)?;
+    let printed = if arguments.json.json {
+        print_json("check", &report)
     } else {
         let mut text = format!("{}\n", done.message);
         for fault in &report.metadata {
@@ -81,12 +81,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             let losses = counted(report.lost.accepted_losses, "accepted loss");
             let _ = writeln!(text, "  {losses}, not acknowledged (see `bimetal status`)");
         }
-        print(&text)?;
-    }
+        print(&text)
+    };
     let bad = report.bad_blocks > 0
         || (report.bad_metadata_pages > 0 && report.blocks_read.is_some())
         || report.interrupted
         || !report.metadata.is_empty()
         || !report.lost.is_empty();
-    if bad { Err(Error::No) } else { Ok(()) }
+    answer(printed, bad)
 }

@@ -32,7 +32,7 @@ use crate::memory::take_large_blocks_from_the_system;
 use crate::names::schemes_named;
 use crate::options::simulation::{SimulationOptions, choices};
 use crate::options::{TableForm, heading};
-use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unknown_capacity, print};
+use crate::output::{OutputFile, Versioned, answer, note, note_small_capacity, note_unknown_capacity, print};
 use crate::prices;
 use crate::progress::Stages;
 use crate::report;
@@ -258,9 +258,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let form = &arguments.form;
     let table = form.of(|| sheet(&planned, form.csv));
-    print(&table.unwrap_or_else(|| if form.json { json(&planned) } else { text(&planned) }))?;
+    let printed = print(&table.unwrap_or_else(|| if form.json { json(&planned) } else { text(&planned) }));
     // The status says whether anything keeps the budgets.
-    if planned.kept == 0 { Err(Error::No) } else { Ok(()) }
+    answer(printed, planned.kept == 0)
 }
 
 /// Returns the reason against an option without a disk, if there are such options and none of them
