@@ -137,6 +137,38 @@ fn discard_during_a_migration_leaves_the_content_of_its_start() {
     assert!(during > 0, "no discard came during a migration");
 }
 
+/// A block that a migration could not read is lost until it is written or discarded, also while the
+/// migration goes on.
+#[test]
+fn discard_during_a_migration_ends_a_loss() {
+    let mut during = 0;
+    for seed in 0..TIMES {
+        let settings = [("timeout", "60s"), ("read_threshold", "off"), ("move_memory", "16KiB")];
+        let mut story = Story::new(seed, "griffin", &settings, 4000);
+        story.write(0, 96);
+        story.flush();
+        let region = story.volume().view().layout.slots.expect("a log");
+        let (slot, _) = story.volume().view().map.get(Block(0)).expect("a block in the log");
+        let first = region.first_sector + u64::from(slot.0) * 8;
+        (first..first + 8).for_each(|sector| story.drives[usize::from(HDD)].spoil(sector));
+        story.pass(Nanoseconds::from_seconds(59), ALL);
+        let at = story.volume().next_timeout().expect("the migration is a second away");
+        story.now = story.now.max(at);
+        let (now, steps) = (story.now, story.random.below(60));
+        story.volume().advance(now);
+        story.answer_some(ALL, steps);
+        if !story.volume().view().moving || story.volume().lost_blocks() == 0 {
+            continue;
+        }
+        during += 1;
+        story.run(OpKind::Discard, 0, 8, false);
+        assert_eq!(story.status_of_read(0, 8), Status::Done, "seed {seed}");
+        story.pass(Nanoseconds::from_seconds(100), ALL);
+        assert_eq!((story.status_of_read(0, 8), story.volume().lost_blocks()), (Status::Done, 0), "seed {seed}");
+    }
+    assert!(during > 0, "no discard came during a migration that had lost the block");
+}
+
 /// Writes a block as three stable pieces. Eighths 0 and 1 are of the first write, 2 to 4 of the
 /// second, 5 to 7 of the third. Returns the numbers of the writes and the slots.
 fn three_pieces(story: &mut Story) -> ([u64; 3], Vec<Slot>) {

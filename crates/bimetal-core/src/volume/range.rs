@@ -23,6 +23,8 @@ pub(crate) struct RangeJob {
     sectors: SectorRange,
     phase: Phase,
     status: Status,
+    /// Set for a discard that changes nothing but the list of lost blocks.
+    is_unheeded: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,8 @@ impl RangeJob {
 impl<P: Payload> Volume<P> {
     pub(super) fn start_range(&mut self, token: Token, sectors: SectorRange, command: Command) {
         let blocks = self.view.layout.block.touched(sectors);
-        let job = RangeJob { token, command, sectors, phase: Phase::Waiting, status: Status::Done };
+        let (phase, status) = (Phase::Waiting, Status::Done);
+        let job = RangeJob { token, command, sectors, phase, status, is_unheeded: false };
         let task = self.begin_task(Job::Running);
         if self.requests.begin_change(task, self.lane(sectors), blocks) {
             self.run_range(task, job);
@@ -75,6 +78,9 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn run_range(&mut self, task: TaskId, mut job: RangeJob) {
         let blocks = self.view.layout.block.touched(job.sectors);
+        if job.phase == Phase::Waiting && job.command.kind == OpKind::Discard && self.log_is_migrating() {
+            (job.phase, job.is_unheeded) = (Phase::AtHome, true);
+        }
         if job.phase == Phase::Waiting {
             if job.command.kind == OpKind::WriteZeroes && (self.log_serves() || self.zeroes_must_merge(job.sectors)) {
                 return self.write_zeroes(task, &job);
@@ -126,10 +132,14 @@ impl<P: Payload> Volume<P> {
         }
         if job.phase == Phase::AtHome {
             let newest = self.store.pending.appended;
-            if job.status == Status::Done && !(job.command.kind == OpKind::Discard && self.log_is_migrating()) {
-                self.give_up_range(job.sectors);
+            if job.is_unheeded {
+                self.end_losses_in(job.sectors);
+            } else {
+                if job.status == Status::Done {
+                    self.give_up_range(job.sectors);
+                }
+                self.give_up_copies(job.sectors);
             }
-            self.give_up_copies(job.sectors);
             self.changes_home(task, false);
             job.phase = Phase::Committing;
             if job.command.fua
@@ -158,8 +168,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Returns true if a migration moves the content that the log had at the migration's start. A
-    /// discard then changes nothing, as a drive may do with any discard: home without the log is to
-    /// have the content of one moment (Griffin 5.3), at which the blocks were in use.
+    /// discard that begins then changes nothing, as a drive may do with any discard: home without
+    /// the log is to have the content of one moment (Griffin 5.3), at which the blocks were in use.
     fn log_is_migrating(&self) -> bool {
         self.log_serves() && self.view.moving && !self.mover.is_idle()
     }
@@ -248,9 +258,15 @@ impl<P: Payload> Volume<P> {
                 }
             }
         }
+        self.end_losses_in(sectors);
+        self.update_free_slots();
+    }
+
+    /// Ends the loss of every block that lies whole in `sectors`.
+    fn end_losses_in(&mut self, sectors: SectorRange) {
+        let Some(whole) = self.whole_blocks(sectors) else { return };
         let lost: Vec<Block> = self.damage.lost.between(whole.first.0, whole.end()).map(|(block, _)| block).collect();
         lost.into_iter().for_each(|block| self.set_lost(block, ValidMask::NONE));
-        self.update_free_slots();
     }
 
     /// Counts the changes of a home as changes by a request. A discard that is not passed on to
