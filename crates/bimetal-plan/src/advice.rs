@@ -613,7 +613,7 @@ pub(crate) fn of_cheaper_options(found: &WithThinkTimes, budgets: &[Budget], lat
         }
         WithThinkTimes::NoneOf(options) => Sensitivity {
             change: match options {
-                1 => format!("{with}, the only option with a hard disk that costs less"),
+                1 => format!("{with}, the cheapest option with a hard disk that costs less"),
                 _ => format!("{with}, the {options} cheapest options with a hard disk that cost less"),
             },
             figures: Vec::new(),
@@ -621,7 +621,7 @@ pub(crate) fn of_cheaper_options(found: &WithThinkTimes, budgets: &[Budget], lat
             lifetime_least_years: None,
             keeps_budgets: false,
             reasons: match options {
-                1 => vec!["it breaks a budget".to_owned()],
+                1 => vec!["it does not keep the budgets".to_owned()],
                 _ => vec!["none of them keeps the budgets".to_owned()],
             },
         },

@@ -77,7 +77,7 @@ impl Broken<'_> {
         let Self { budget, value, least, factor, .. } = self;
         let side = if budget.is_upper() { "over" } else { "below" };
         let times = if factor.is_finite() { format!(" ({} times {side})", short(*factor)) } else { String::new() };
-        let least = least.map_or_else(String::new, |least| format!(", or to {} to be sure", budget.show(Some(least))));
+        let least = least.map_or_else(String::new, |least| format!("; its least life is {}", budget.show(Some(least))));
         format!("{budget} to {}{}{times}{least}", budget.show(*value), self.when())
     }
 

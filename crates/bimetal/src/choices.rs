@@ -52,6 +52,8 @@ const RULE: &str = "a gain of less than 20 % or 0.05 ms, or within ±, counts as
 
 /// Beginning of the text about the drives to buy.
 const BUY: &str = "buy ";
+/// Word before the drives of a choice that are all rented.
+const RENT: &str = "rent ";
 /// Remark on choices between schemes over the same drives.
 pub(crate) const OTHER_DRIVES: &str =
     "all runs use one model of SSD and of HDD; bimetal plan chooses among drives on sale, and may find cheaper ones";
@@ -232,7 +234,7 @@ impl Choices {
 
     /// Returns true if a choice names drives to buy.
     pub(crate) fn names_purchases(&self) -> bool {
-        self.best.iter().any(|choice| choice.buy.starts_with(BUY))
+        self.best.iter().any(|choice| [BUY, RENT].iter().any(|verb| choice.buy.starts_with(verb)))
     }
 
     /// Returns each reason for which runs are not choices, with these runs.
@@ -330,7 +332,7 @@ fn is_gain(own: (f64, Option<f64>), other: (f64, Option<f64>)) -> bool {
 fn buy(run: &Run) -> String {
     let drives: Vec<String> = run.members.iter().filter_map(purchase).collect();
     let drives = (run.sizing == Sizing::Sold && !drives.is_empty() && drives.len() == run.members.len())
-        .then(|| format!("{}{}", if run.members.iter().all(is_rented) { "rent " } else { BUY }, drives.join(" and ")));
+        .then(|| format!("{}{}", if run.members.iter().all(is_rented) { RENT } else { BUY }, drives.join(" and ")));
     let year = cost_of_a_year(run).map(|usd| format!("{usd} a year"));
     let loss = run.cost.loss_probability_per_year;
     let loss = loss.map(|loss| format!("chance of losing data {} % a year", significant(loss * 100.0, 2)));

@@ -87,7 +87,8 @@ fn of_flash(flash: &FlashFigures, drive_bytes: u64, today: f64) -> String {
         let _ = write!(text, ", while {} last {}", limit(other), lifetime(years));
     }
     if let Some((_, most)) = range.filter(|(_, most)| lifetime(*most) != lifetime(years)) {
-        text += &if most.is_finite() { format!("; at most {}", lifetime(most)) } else { "; or more".to_owned() };
+        let most = if most.is_finite() { lifetime(most) } else { "not known".to_owned() };
+        let _ = write!(text, "; longest life {most}");
     }
     if let Some(dwpd) = flash.dwpd {
         let terabytes = dwpd * DAYS_OF_A_YEAR * drive_bytes as f64 / 1e12;

@@ -10,14 +10,15 @@ pub const KEYS: [&str; 3] = ["max_sectors_kb", "scheduler", "queue_depth"];
 
 /// Largest number of requests that a plain SSD takes at once: the limit of NVMe.
 const QUEUE_DEPTH_FLASH: u32 = 1023;
-/// Largest number of requests that a volume of several drives takes at once: the limit of Linux's
-/// `nbd`, and of `ublk` by default. Only a plain disk behind SATA has the limit of 32.
+/// Largest number of requests that a volume of several members takes at once: the limit of Linux's
+/// `nbd`. Only a plain disk behind SATA has the limit of 32. An array of equal drives that the
+/// catalogue offers as one (`md`, LVM) has the limit of its drives.
 const QUEUE_DEPTH_VOLUME: u32 = 128;
 
 impl BlockLayerSettings {
     /// Returns the block layer of a run; `None` if `choices` has no block layer. Keys that are not
     /// set have the defaults of Linux: 32 requests for a plain disk (SATA), 1023 for a plain SSD
-    /// (NVMe), 128 for a volume of several drives (`nbd`, `ublk`); `mq-deadline` if a drive is a
+    /// (NVMe), 128 for a volume of several members (`nbd`); `mq-deadline` if a drive is a
     /// disk, and otherwise `none`.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::Error;
 use crate::options::{ConfigOption, JsonOption, TraceOptions};
-use crate::output::{OutputFile, note, print, print_json};
+use crate::output::{OutputFile, answer, note, print, print_json};
 use crate::trace_file::TraceReader;
 use former::places_of;
 use gain::{Gain, Placement};
@@ -242,17 +242,12 @@ fn undo(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
     let moved = moves::undo(arguments, &file_system, stop)?;
     let path = file_system.root.display().to_string();
     let is_whole = moved.is_whole();
-    if arguments.json.json {
-        print_json("place", &Undone { bimetal: env!("CARGO_PKG_VERSION"), path, moved })?;
+    let printed = if arguments.json.json {
+        print_json("place", &Undone { bimetal: env!("CARGO_PKG_VERSION"), path, moved })
     } else {
-        print(&format!("path         {path}\n{}", moved.text()))?;
-    }
-    answer(is_whole)
-}
-
-/// Returns the answer of a command that has printed what it moved.
-fn answer(is_whole: bool) -> Result<(), Error> {
-    if is_whole { Ok(()) } else { Err(Error::No) }
+        print(&format!("path         {path}\n{}", moved.text()))
+    };
+    answer(printed, !is_whole)
 }
 
 /// Searches the files, plans their moves, and makes them with `--apply`.
@@ -322,7 +317,7 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
         let paths: Vec<String> = arguments.paths.iter().map(|path| path.display().to_string()).collect();
         let path = paths.first().cloned().unwrap_or_default();
         let files = &entries;
-        print_json(
+        let printed = print_json(
             "place",
             &Document {
                 bimetal,
@@ -339,8 +334,8 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
                 moved,
                 files,
             },
-        )?;
-        return answer(is_whole);
+        );
+        return answer(printed, !is_whole);
     }
     let mut text = text(arguments, &totals, states.as_ref());
     text.push_str(&plan.map_or_else(String::new, |plan| plan.text()));
@@ -349,8 +344,7 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
         let _ = writeln!(text, "simulated    mean response {mean_ms_now:.3} ms now, {mean_ms_placed:.3} ms as placed");
     }
     text.push_str(&moved.map_or_else(String::new, |moved| moved.text()));
-    print(&text)?;
-    answer(is_whole)
+    answer(print(&text), !is_whole)
 }
 
 /// Files that a search found below the given paths.

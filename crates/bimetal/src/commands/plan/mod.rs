@@ -401,9 +401,8 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
         let (least, most) = figures.map_or((None, None), Figures::life_range);
         let dwpd = figures.filter(|all| all.lives.is_some()).and_then(|all| all.at("devices.ssd.flash.dwpd"));
         row.extend([figures.and_then(Figures::life_years), least, most, dwpd].map(Cell::from));
-        // An option that was not examined further keeps the budgets over the whole trace.
-        let keeps = || tried.keeps_all() && !planned.answer.budgets.is_empty();
-        let verdict = verdict(tried).or_else(|| keeps().then(|| "kept over the whole trace".to_owned()));
+        let keeps = tried.keeps_all() && !planned.answer.budgets.is_empty();
+        let verdict = verdict(tried).or_else(|| keeps.then(|| planned.keeps(tried)));
         row.push(verdict.unwrap_or_default().into());
         row.push(reasons.join("; ").into());
         row.extend(times.iter().flat_map(|time| range_of(planned, tried, time)).map(Cell::from));

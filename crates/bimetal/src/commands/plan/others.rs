@@ -65,8 +65,8 @@ impl<'a> Others<'a> {
         let line = |tried: &Tried| {
             let reason = match (tried.reasons.is_empty(), planned.answer.budgets.is_empty()) {
                 (true, true) => String::new(),
-                (true, false) if verdict(tried).is_none() => format!(": {}", planned.keeps(tried)),
-                (true, false) => String::new(),
+                (true, false) if verdict(tried).as_deref() == Some("kept") => String::new(),
+                (true, false) => format!(": {}", planned.keeps(tried)),
                 (false, _) => format!(": {}", tried.reasons.join("; ")),
             };
             format!("  {}{reason}\n", sentence(tried, &planned.latency))
@@ -78,7 +78,7 @@ impl<'a> Others<'a> {
         let (costly, told): (Vec<&Tried>, Vec<&Tried>) =
             self.of_schemes.iter().partition(|tried| tried.reasons.iter().any(|why| why.starts_with(MORE_EXPENSIVE)));
         if !self.of_schemes.is_empty() {
-            text += "\nevery other scheme, by the cheapest of its options that were run:\n";
+            text += "\none option of every other scheme:\n";
         }
         let mut groups: Vec<(Option<&str>, Vec<&Tried>)> = Vec::new();
         for tried in told {

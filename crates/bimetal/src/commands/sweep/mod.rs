@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::memory::take_large_blocks_from_the_system;
 use crate::options::parse::whole_number;
 use crate::options::{JsonOption, TableForm};
-use crate::output::{note, print, print_json};
+use crate::output::{answer, note, print, print_json};
 use crate::progress::{Stages, Watch};
 use jobs::Sweep;
 
@@ -153,8 +153,8 @@ fn sweep(arguments: &Arguments) -> Result<(), Error> {
     if shard == Shard::ALL {
         store.assemble()?;
     }
-    if arguments.json.json {
-        print_json("sweep-run", &swept)?;
+    let printed = if arguments.json.json {
+        print_json("sweep-run", &swept)
     } else {
         let Swept { jobs, run, done_before, left_out, failures, reasons, .. } = &swept;
         let failed: u64 = failures.values().map(|failed| failed.count).sum();
@@ -162,15 +162,13 @@ fn sweep(arguments: &Arguments) -> Result<(), Error> {
         let of_shard = if shard == Shard::ALL { String::new() } else { format!("shard {shard}: ") };
         let of_jobs = format!("{run} run now, {done_before} before; {done} done, {left_out} left out, {failed} failed");
         let messages = status::failures(failures) + &status::reasons(reasons);
-        print(&format!("{of_shard}{}: {of_jobs}\n{messages}", status::jobs(*jobs as u64)))?;
-        if shard == Shard::ALL {
-            print(&format!("results: {}\n", named(&store)))?;
-        }
-    }
+        let results = if shard == Shard::ALL { format!("results: {}\n", named(&store)) } else { String::new() };
+        print(&format!("{of_shard}{}: {of_jobs}\n{messages}{results}", status::jobs(*jobs as u64)))
+    };
     if shard != Shard::ALL {
         note(format_args!("when all shards have run: bimetal sweep merge {0} -o {0}", folder.display()));
     }
-    if swept.failures.is_empty() { Ok(()) } else { Err(Error::No) }
+    answer(printed, !swept.failures.is_empty())
 }
 
 /// Runs the open jobs of a grid, and returns the numbers of jobs as JSON. After the run, the
