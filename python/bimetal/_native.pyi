@@ -48,8 +48,11 @@ class Trace:
         """Returns the sample trace inside the package: four minutes of a small server."""
 
     @staticmethod
-    def from_frame(frame: Any, name: str = "frame") -> Trace:
+    def from_frame(frame: Any, name: str = "frame", event: str | None = None) -> Trace:
         """Makes a trace of a data frame (polars, pandas, pyarrow, DuckDB), or of a mapping of columns.
+
+        `event` is `queue` for requests as a file system issues them, which a simulation merges as Linux
+        does, or `issue` for requests to the drive. A frame does not tell; a trace as the frame does.
 
         `lba` and `sectors` are sectors of 512 bytes. `time_ns`, `device`, `op` (`read`, `write`,
         `flush`, `discard`, `write-zeroes`; a read without it), `fua` and `response_ns` may be missing.

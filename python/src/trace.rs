@@ -1,6 +1,7 @@
 //! The class `Trace`: a trace whose requests are in memory.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -8,7 +9,7 @@ use bimetal::in_memory::InMemory;
 use bimetal::options::TraceOptions;
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
-use bimetal_trace::{Format, Request, formats};
+use bimetal_trace::{Event, Format, Request, formats};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -113,15 +114,20 @@ impl Trace {
         Self::new(py, PathBuf::new(), None, None, None, None, false, None)
     }
 
-    /// Makes a trace of a table: a data frame, or a mapping of arrays or lists.
+    /// Makes a trace of a table: a data frame, or a mapping of arrays or lists. `event` is the event
+    /// that each request is; a table that is a trace has the event of the trace.
     #[staticmethod]
-    #[pyo3(signature = (frame, name="frame".to_owned()))]
-    fn from_frame(py: Python<'_>, frame: &Bound<'_, PyAny>, name: String) -> PyResult<Self> {
+    #[pyo3(signature = (frame, name="frame".to_owned(), event=None))]
+    fn from_frame(py: Python<'_>, frame: &Bound<'_, PyAny>, name: String, event: Option<String>) -> PyResult<Self> {
+        let event = match event {
+            Some(event) => Some(Event::from_str(&event).map_err(refused)?),
+            None => frame.cast::<Self>().ok().and_then(|trace| trace.get().header.event),
+        };
         let table = py.import("bimetal._frames")?.call_method1("table", (frame,))?;
         let batches = frame::batches(&table)?;
         let made = py.detach(|| from_batches(&batches));
         let (columns, has_times) = made.map_err(|error| refused(format!("{name}: {error}")))?;
-        Ok(of_columns(columns, has_times, name))
+        Ok(of_columns(columns, has_times, event, name))
     }
 
     /// Returns requests `start` to `stop` (exclusive). The first request of the part arrives at
@@ -210,10 +216,10 @@ impl Trace {
 }
 
 /// Returns a trace of columns that no reader has decoded.
-fn of_columns(columns: Columns, has_times: bool, name: String) -> Trace {
+fn of_columns(columns: Columns, has_times: bool, event: Option<Event>, name: String) -> Trace {
     let format: &'static Format = &formats::csv::INFO;
     let requests = Arc::new(Vec::<Request>::new());
-    let header = InMemory { name, format, event: None, has_times, capacity: None, skipped_lines: 0, requests };
+    let header = InMemory { name, format, event, has_times, capacity: None, skipped_lines: 0, requests };
     let arguments = ["--format", format.name].map(str::to_owned).to_vec();
     Trace { columns: Arc::new(columns), header, notes: Vec::new(), arguments }
 }

@@ -57,7 +57,7 @@ def test_request_tells_the_state_of_the_cache(office):
             ended.append((number, response_ns))
 
     part = office.slice(0, 500)
-    bimetal.simulate(part, Watching, **OPTIONS)
+    bimetal.simulate(part, Watching, merge=False, **OPTIONS)
     rows = part.frame().to_dict()
     kept = [at for at, op in enumerate(rows["op"]) if op in ("read", "write")]
     assert [request.number for request in seen] == kept
@@ -93,7 +93,9 @@ def played(env, act):
 
 
 def test_episode_has_the_rewards_and_figures_of_its_actions(office):
-    env = bimetal.gym(office.slice(0, 1000), **OPTIONS)
+    # A reward is that of a request to the volume, which may be several of the trace merged.
+    options = {"merge": False, **OPTIONS}
+    env = bimetal.gym(office.slice(0, 1000), **options)
     rewards, result = played(env, lambda request: int(request.op == "write"))
     again, _ = played(env, lambda request: int(request.op == "write"))
     other, _ = played(env, lambda request: 0)
@@ -103,7 +105,7 @@ def test_episode_has_the_rewards_and_figures_of_its_actions(office):
         def place(self, request):
             return "slot" if request.op == "write" else "home"
 
-    alone = bimetal.simulate(office.slice(0, 1000), Writes, **OPTIONS)
+    alone = bimetal.simulate(office.slice(0, 1000), Writes, **options)
     assert figures(result) == figures(alone)
     # Copies through memory are no part of a reward.
     whole = result.response_time_ms.all.mean * len(rewards)

@@ -30,6 +30,20 @@ def test_trace_of_its_own_frame_gives_the_same_figures(office):
     assert again.frame().to_dict() == part.frame().to_dict()
 
 
+def test_requests_of_a_frame_are_merged_if_they_are_queue_events(office):
+    part = office.slice(0, 2000)
+    frame = part.frame().to_dict()
+
+    def issued(**options):
+        run = bimetal.simulate(bimetal.Trace.from_frame(frame, **options), "hdd-only")
+        return run.block_layer and run.block_layer.issued
+
+    assert issued() is None and issued(event="issue") is None
+    assert issued(event="queue") == bimetal.simulate(part, "hdd-only").block_layer.issued < 2000
+    with pytest.raises(bimetal.Error, match="unknown event 'both': expected queue or issue"):
+        bimetal.Trace.from_frame(frame, event="both")
+
+
 def test_slice_begins_at_time_zero(office):
     part = office.slice(100, 200)
     assert len(part) == 100 and part.frame().to_dict()["time_ns"][0] == 0

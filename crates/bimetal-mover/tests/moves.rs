@@ -124,7 +124,16 @@ impl Mounted {
     }
 
     fn check_file_system(mut self) {
-        assert!(succeeds("umount", &[&self.path("").to_string_lossy()]));
+        // A program that another test starts has this test's files open for a moment.
+        let path = self.path("").to_string_lossy().into_owned();
+        let unmounted = (0..100).any(|_| {
+            let ended = succeeds("umount", &[&path]);
+            if !ended {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            ended
+        });
+        assert!(unmounted, "{path} stays busy");
         let device = self.device.take().expect("it was mounted");
         let (checker, options) = if self.kind == "xfs" { ("xfs_repair", "-n") } else { ("e2fsck", "-fn") };
         let checked = Command::new(checker).args([options, &device.0]).output().expect("the checker runs");
