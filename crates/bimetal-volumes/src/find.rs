@@ -160,7 +160,8 @@ impl Scan {
     /// was found.
     fn rummage(&mut self) -> bool {
         let until = Instant::now() + RUMMAGE_TIME;
-        let before = self.drives.len();
+        // Not their number: a loop device with a label may be detached meanwhile, and is dropped.
+        let before: Vec<(u64, u64)> = self.drives.iter().map(|drive| drive.probe.identity).collect();
         let mut unlabelled = std::mem::take(&mut self.unlabelled);
         unlabelled.sort_by_key(|probe| probe.kind != Kind::File);
         let mut left = unlabelled.len() as u32;
@@ -181,7 +182,7 @@ impl Scan {
         // A label that was found contains the sizes of further members.
         self.look_for_grown();
         self.drop_doubles();
-        self.drives.len() > before
+        self.drives.iter().any(|drive| !before.contains(&drive.probe.identity))
     }
 
     /// Searches one more path; a path without a label, or one that is not a drive, adds no drive.
