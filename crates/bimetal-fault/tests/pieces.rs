@@ -13,6 +13,9 @@ use story::{ALL, HDD, SSD, Story};
 /// Number of times that a story runs.
 const TIMES: u64 = 100;
 const ONLY_TIMEOUT: &[(&str, &str)] = &[("timeout", "60s"), ("read_threshold", "off")];
+/// As `ONLY_TIMEOUT`; a migration moves few blocks at a time, because a change of blocks on their
+/// way waits for them.
+const SMALL_BATCHES: &[(&str, &str)] = &[("timeout", "60s"), ("read_threshold", "off"), ("move_memory", "16KiB")];
 
 /// Writes at random to a few blocks, mostly to parts of blocks. `expected` gets the number of the
 /// last write of each sector.
@@ -26,6 +29,17 @@ fn write_at_random(story: &mut Story, expected: &mut [u64], count: u64) {
             story.flush();
         }
     }
+}
+
+/// Begins the migration of a log with a timeout of 60 s, and answers fewer than `steps_max` of its
+/// operations, a random number. Returns true if no operation is left.
+fn begin_migration(story: &mut Story, steps_max: u64) -> bool {
+    story.pass(Nanoseconds::from_seconds(59), ALL);
+    let at = story.volume().next_timeout().expect("the migration is a second away");
+    story.now = story.now.max(at);
+    let (now, steps) = (story.now, story.random.below(steps_max));
+    story.volume().advance(now);
+    story.answer_some(ALL, steps)
 }
 
 fn assert_reads(story: &mut Story, expected: &[u64], when: &str) {
@@ -70,12 +84,7 @@ fn cut_migration_of_pieces_leaves_what_was_flushed() {
         let mut expected = vec![0; 100];
         write_at_random(&mut story, &mut expected, 60);
         story.flush();
-        story.pass(Nanoseconds::from_seconds(59), ALL);
-        let at = story.volume().next_timeout().expect("the migration is a second away");
-        story.now = story.now.max(at);
-        let (now, steps) = (story.now, story.random.below(40));
-        story.volume().advance(now);
-        let ended = story.answer_some(ALL, steps);
+        let ended = begin_migration(&mut story, 40);
         // Blocks that are written again meanwhile are written back with their older content.
         let number = story.send(OpKind::Write, 3, 7, false);
         story.answer_some(ALL, 2);
@@ -107,17 +116,10 @@ fn cut_migration_of_pieces_leaves_what_was_flushed() {
 fn discard_during_a_migration_leaves_the_content_of_its_start() {
     let mut during = 0;
     for seed in 0..TIMES {
-        // The migration moves few blocks at a time: a discard waits for blocks on their way.
-        let settings = [("timeout", "60s"), ("read_threshold", "off"), ("move_memory", "16KiB")];
-        let mut story = Story::new(seed, "griffin", &settings, 4000);
+        let mut story = Story::new(seed, "griffin", SMALL_BATCHES, 4000);
         let number = story.write(0, 96) as u32;
         story.flush();
-        story.pass(Nanoseconds::from_seconds(59), ALL);
-        let at = story.volume().next_timeout().expect("the migration is a second away");
-        story.now = story.now.max(at);
-        let (now, steps) = (story.now, story.random.below(40));
-        story.volume().advance(now);
-        story.answer_some(ALL, steps);
+        begin_migration(&mut story, 40);
         if !story.volume().view().moving {
             continue;
         }
@@ -143,20 +145,14 @@ fn discard_during_a_migration_leaves_the_content_of_its_start() {
 fn discard_during_a_migration_ends_a_loss() {
     let mut during = 0;
     for seed in 0..TIMES {
-        let settings = [("timeout", "60s"), ("read_threshold", "off"), ("move_memory", "16KiB")];
-        let mut story = Story::new(seed, "griffin", &settings, 4000);
+        let mut story = Story::new(seed, "griffin", SMALL_BATCHES, 4000);
         story.write(0, 96);
         story.flush();
         let region = story.volume().view().layout.slots.expect("a log");
         let (slot, _) = story.volume().view().map.get(Block(0)).expect("a block in the log");
         let first = region.first_sector + u64::from(slot.0) * 8;
         (first..first + 8).for_each(|sector| story.drives[usize::from(HDD)].spoil(sector));
-        story.pass(Nanoseconds::from_seconds(59), ALL);
-        let at = story.volume().next_timeout().expect("the migration is a second away");
-        story.now = story.now.max(at);
-        let (now, steps) = (story.now, story.random.below(60));
-        story.volume().advance(now);
-        story.answer_some(ALL, steps);
+        begin_migration(&mut story, 60);
         if !story.volume().view().moving || story.volume().lost_blocks() == 0 {
             continue;
         }
