@@ -356,8 +356,7 @@ fn program_can_be_started_while_its_batch_is_moved() {
             .expect("it runs");
         stop.store(true, Ordering::Relaxed);
         let (started, busy) = starter.join().expect("it starts programs");
-        // Programs that other tests start have this file open for writing for a moment, too.
-        assert!(busy * 4 <= started, "{busy} starts failed in some two seconds, {started} did not");
+        assert!(busy * 20 <= started, "{busy} starts failed in some two seconds, {started} did not");
     });
 }
 
