@@ -40,6 +40,13 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
+/// Copies a program that the test then starts. Another process writes the copy: a file that this
+/// process opens for writing is open, too, in each child that another test has just forked, and
+/// until that child has begun its own program, no program can be started from the file.
+fn copy_program(from: &str, to: &Path) {
+    assert!(succeeds("cp", &[from, &to.to_string_lossy()]), "{from} is copied to {}", to.display());
+}
+
 impl Mounted {
     /// Returns a mounted ext4; `None`, with a message, where that is not possible.
     fn new(name: &str, options: &[&str]) -> Option<Self> {
@@ -332,7 +339,7 @@ fn undo_finds_a_file_below_its_new_name() {
 fn program_can_be_started_while_its_batch_is_moved() {
     let Some(mounted) = Mounted::new("program", &[]) else { return };
     let program = mounted.path("true");
-    fs::copy("/bin/true", &program).expect("there is room");
+    copy_program("/bin/true", &program);
     let other = mounted.write("other", 8 << 20);
     mounted.sync();
     mounted.run(&all_to(Side::Hdd, &[program.clone(), other.clone()]));
@@ -445,7 +452,7 @@ fn sparse_and_linked_files_move_and_others_have_a_reason() {
     let (fixed, tiny, other) = (mounted.write("fixed", 50_000), mounted.write("tiny", 40), mounted.write("other", 9));
     assert!(succeeds("chattr", &["+i", &fixed.to_string_lossy()]));
     let program = mounted.path("program");
-    fs::copy("/bin/sleep", &program).expect("a program to run");
+    copy_program("/bin/sleep", &program);
     let mut running = Command::new(&program).arg("60").spawn().expect("it runs");
     for side in [Side::Hdd, Side::Ssd] {
         let mut requests = all_to(side, [&sparse, &plain, &linked, &fixed, &tiny]);
