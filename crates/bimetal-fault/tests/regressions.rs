@@ -287,6 +287,62 @@ fn unreadable_slot_that_has_come_home_fails_no_write() {
     assert_eq!(read[2], Sector::Data { request: whole as u32, sector: 10 });
 }
 
+/// A write merged with a slot whose content had been brought home since the write began. A scrub
+/// found the copy that was left bad, and dropped it. The slot could not be read, and the write
+/// failed, although home had the content.
+#[test]
+fn slot_that_a_scrub_dropped_fails_no_write() {
+    let mut scene = Scene::new("hybrid-disk", &[("flush", "idle"), ("idle", "1s")], 4, 8000);
+    let whole = scene.send(OpKind::Write, 8, 8);
+    scene.answer(|_| Verdict::Done);
+    let (slot, _) = scene.volume.view().map.get(Block(1)).expect("a slot has the block");
+    let part = scene.send(OpKind::Write, 8, 2);
+    let merges = |operation: &Operation<Tags>| touches(operation, SSD, OpKind::Read, u64::from(slot.0) * 8, 8);
+    scene.answer(|operation| if merges(operation) { Verdict::Waits } else { Verdict::Done });
+    let merge = scene.waiting.pop().expect("a read of the slot");
+    scene.pass(Nanoseconds::from_seconds(3), |_| Verdict::Done);
+    scene.volume.scrub(scene.now, None);
+    let judge = |operation: &Operation<Tags>| {
+        if merges(operation) { Verdict::Fails(Status::MediaError) } else { Verdict::Done }
+    };
+    scene.answer(judge);
+    scene.pass(Nanoseconds::from_seconds(3), judge);
+    assert!(scene.volume.view().map.get(Block(1)).is_none(), "the scrub drops the copy");
+    let failed = Completion { token: merge.token, status: Status::MediaError, payload: Tags::empty() };
+    scene.volume.complete(scene.now, failed);
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(scene.finished[&part].status, Status::Done);
+    let read = scene.read(8, 8).unwrap();
+    assert_eq!(read[1], Sector::Data { request: part as u32, sector: 9 });
+    assert_eq!(read[2], Sector::Data { request: whole as u32, sector: 10 });
+}
+
+/// A write merges with a slot that a migration finds unreadable, and loses, before the write's own
+/// read ends. Home has older content, with which the write must not be merged.
+#[test]
+fn write_merges_with_no_older_content_of_a_lost_slot() {
+    let settings = [("timeout", "10s"), ("read_threshold", "off"), ("log_buffer", "0")];
+    let mut scene = Scene::new("griffin", &settings, 64, 30_000);
+    let older = scene.send(OpKind::Write, 0, 128);
+    scene.answer(|_| Verdict::Done);
+    scene.pass(Nanoseconds::from_seconds(11), |_| Verdict::Done);
+    assert_eq!(scene.read(0, 1).unwrap(), [Sector::Data { request: older as u32, sector: 0 }], "home has it");
+    scene.run(OpKind::Write, 0, 128);
+    let part = scene.send(OpKind::Write, 3, 2);
+    let is_read = |operation: &Operation<Tags>| operation.target == HDD && operation.command.kind == OpKind::Read;
+    scene.answer(|operation| if is_read(operation) { Verdict::Waits } else { Verdict::Done });
+    let merge = scene.waiting.pop().expect("a read of the slot");
+    scene.pass(Nanoseconds::from_seconds(60), |operation| {
+        if is_read(operation) { Verdict::Fails(Status::MediaError) } else { Verdict::Done }
+    });
+    assert_eq!(scene.volume.lost_blocks(), 1);
+    let failed = Completion { token: merge.token, status: Status::MediaError, payload: Tags::empty() };
+    scene.volume.complete(scene.now, failed);
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(scene.finished[&part].status, Status::MediaError);
+    assert_eq!(scene.read(0, 16), Err(Status::MediaError));
+}
+
 #[test]
 fn what_is_lost_stays_an_error_beside_a_partial_write() {
     let settings = [("timeout", "10s"), ("read_threshold", "off")];

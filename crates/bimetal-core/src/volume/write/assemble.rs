@@ -2,7 +2,7 @@
 //! that the block had before.
 
 use super::{SlotWrite, WriteJob, old_slot};
-use crate::block::{BlockSize, ValidMask};
+use crate::block::{Block, BlockSize, ValidMask};
 use crate::block_map::BlockMap;
 use crate::payload::Payload;
 use crate::units::{SectorRange, Sectors};
@@ -47,14 +47,22 @@ impl<P: Payload> SlotWrite<P> {
 }
 
 impl<P: Payload> WriteJob<P> {
-    /// Takes over that a move has brought the content of the old slot of a read home, since the
-    /// part was planned.
-    pub(in crate::volume) fn note_moves(&mut self, purpose: u32, map: &BlockMap) {
+    /// Takes over that home has got the content of the old slot of a read since the part was
+    /// planned: a move has brought the content home. A scrub may have dropped the copy that was
+    /// left, and then the block map no longer has the slot. `lost` returns the eighths of a block
+    /// that no member has.
+    pub(in crate::volume) fn note_moves(
+        &mut self,
+        purpose: u32,
+        map: &BlockMap,
+        lost: impl FnOnce(Block) -> ValidMask,
+    ) {
         let Some((piece, old)) = old_slot(purpose) else { return };
         let Some(SlotWrite { block, from_slots, .. }) = self.pieces.get_mut(piece) else { return };
         let Some(old) = &mut from_slots[old] else { return };
-        if let Some((_, now)) = map.pieces(*block).iter().find(|(slot, _)| *slot == old.slot) {
-            old.entry.dirty = now.dirty;
-        }
+        old.entry.dirty = match map.pieces(*block).iter().find(|(slot, _)| *slot == old.slot) {
+            Some((_, now)) => now.dirty,
+            None => !lost(*block).intersection(old.taken).is_empty(),
+        };
     }
 }
