@@ -86,8 +86,8 @@ pub(crate) struct MoveJob<P> {
     order: Vec<u32>,
     /// Superblock that ends the migration.
     superblock: Option<Superblock>,
-    /// End of the log's part that must be stable before the superblock is written, and the newest
-    /// record in that part.
+    /// End of the log's part that the next flush of the move makes stable, and the newest record in
+    /// that part.
     settled: (Position, Sequence),
     /// Number of operations that the volume had begun before the batch was written home.
     begun_before_writing: u64,
@@ -205,22 +205,16 @@ impl<P: Payload> Volume<P> {
                     }
                 }
                 Phase::Reading if !std::mem::replace(&mut job.committed, true) && !self.slots_refuse() => {
-                    let is_durable = self.store.pending.is_durable();
-                    match self.store.log_mut() {
-                        Some(log) => {
-                            // A commit is avoided here: a full log may have no room for its records
-                            // before the migration ends.
-                            let segments = log.await_all(task);
-                            self.tasks.expect(task, segments);
-                            job.phase = Phase::Logging;
-                        }
-                        None if !is_durable => {
-                            // The task is not parked: it still reads its slots, so they must not be
-                            // reused.
-                            self.put_job(task, Job::Move(job));
-                            return self.await_commit(task, false);
-                        }
-                        None => {}
+                    if self.store.log().is_some() {
+                        // A commit is avoided here: a full log may have no room for its records
+                        // before the migration ends.
+                        job.settled = self.await_log(task);
+                        job.phase = Phase::Logging;
+                    } else if !self.store.pending.is_durable() {
+                        // The task is not parked: it still reads its slots, so they must not be
+                        // reused.
+                        self.put_job(task, Job::Move(job));
+                        return self.await_commit(task, false);
                     }
                 }
                 Phase::Logging | Phase::Settled if self.must_await_flush(&job) => break,
@@ -231,8 +225,11 @@ impl<P: Payload> Volume<P> {
                 }
                 Phase::FlushingLog => {
                     job.phase = Phase::Reading;
-                    // All content of a migration was in the log when the migration began.
-                    job.log_is_stable = job.log_end.is_some() && !job.incomplete;
+                    if !job.incomplete {
+                        self.log_made_stable(job.settled);
+                        // All content of a migration was in the log when the migration began.
+                        job.log_is_stable = job.log_end.is_some();
+                    }
                 }
                 Phase::Reading if job.run.is_some() => {
                     job.phase = Phase::Sorting;
@@ -650,6 +647,12 @@ impl<P: Payload> Volume<P> {
     /// the log, and the newest record in that part.
     fn settle_log(&mut self, task: TaskId) -> (Position, Sequence) {
         self.write_segment();
+        self.await_log(task)
+    }
+
+    /// Makes `task` wait for the segments of the log that are being written. Returns the end of the
+    /// written part of the log, and the newest record in that part.
+    fn await_log(&mut self, task: TaskId) -> (Position, Sequence) {
         let newest = self.store.pending.written();
         let Some(log) = self.store.log_mut() else { return (0, newest) };
         let segments = log.await_all(task);
@@ -658,12 +661,16 @@ impl<P: Payload> Volume<P> {
         (end, newest)
     }
 
+    /// Records that a flush has made the log stable, up to a position and a record. A
+    /// [note](super::note) follows, as after a commit: without the note, content that the move then
+    /// writes home would stay in doubt in the log as long as the move goes on.
     fn log_made_stable(&mut self, (to, newest): (Position, Sequence)) {
         if let Some(log) = self.store.log_mut() {
             log.made_stable(to);
         }
         self.damage.lost.made_durable(newest);
         self.index_stable_segments(to);
+        self.note_later();
     }
 
     /// Writes copy number `begun` of a pair of superblocks, of four copies in all.
