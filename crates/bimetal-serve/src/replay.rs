@@ -73,13 +73,11 @@ pub enum Issue {
 struct Pace {
     issue: Issue,
     dependencies: Dependencies,
-    /// Time at which the last request was due, because no request is due before an earlier request.
-    last: Nanoseconds,
 }
 
 impl Pace {
     fn new(issue: Issue) -> Self {
-        Self { issue, dependencies: Dependencies::new(LEAD), last: Nanoseconds::ZERO }
+        Self { issue, dependencies: Dependencies::new(LEAD) }
     }
 
     /// Takes the request that is next.
@@ -95,14 +93,13 @@ impl Pace {
         match self.issue {
             Issue::Timed { speedup } => Some(LEAD + faster(request.arrival, speedup)),
             Issue::Closed { .. } => Some(Nanoseconds::ZERO),
-            Issue::Think { speedup } => self.dependencies.due(speedup).map(|due| due.max(self.last)),
+            Issue::Think { speedup } => self.dependencies.due(speedup),
         }
     }
 
     /// Takes the request that is issued, which was due at the given time, and returns its number.
     fn issued(&mut self, request: &Request, due: Nanoseconds) -> u64 {
-        self.last = due;
-        if let Issue::Think { .. } = self.issue { self.dependencies.issue(request) } else { 0 }
+        if let Issue::Think { .. } = self.issue { self.dependencies.issue(request, due) } else { 0 }
     }
 
     /// Takes the time of an answer.

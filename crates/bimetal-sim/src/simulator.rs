@@ -482,7 +482,7 @@ impl<'a> Simulator<'a> {
         }
         while let Some(dependencies) = &mut self.dependencies {
             if let Some(at) = dependencies.due(speedup) {
-                dependencies.issue(request);
+                dependencies.issue(request, at);
                 return self.run_until(at);
             }
             self.step_to_next_event()?;

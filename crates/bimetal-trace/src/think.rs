@@ -2,10 +2,11 @@
 //! waits for answers as the recorded host did.
 //!
 //! A recording has the arrival of each request, and in many formats its response time. A request
-//! depends on the requests that were complete when it arrived. The think time of a request is its
-//! arrival, minus the latest of these completions; without such a completion, minus the beginning
-//! of the recording. A request is due its think time after the replay has finished the last request
-//! on which it depends. The data flow so, for each request in order of arrival:
+//! depends on the requests that were complete when it arrived. The think time of a request is the
+//! host's own time before it: the time from the latest of these completions, or from the arrival
+//! before it if that was later, to its arrival. A request is due its think time after the replay has
+//! finished the last request on which it depends, and has issued the request before it. The data
+//! flow so, for each request in order of arrival:
 //!
 //! 1. [`expect`](Dependencies::expect) takes the arrival. Recorded completions up to this time
 //!    leave the heap of future completions, and the request depends on their requests.
@@ -15,8 +16,11 @@
 //!    completion is passed, too.
 //! 3. [`due`](Dependencies::due) returns `None` while a request on which the next request depends
 //!    is under way, and then the time at which the next request is due. A request never overtakes
-//!    an earlier request, so a request that is due before the last issue is issued at once.
+//!    an earlier request.
 //! 4. [`issue`](Dependencies::issue) puts the request's own recorded completion on the heap.
+//!
+//! The think time also counts from the request before. So requests that all wait for one late
+//! request are issued with the distances that they had, and not in one burst that no host made.
 //!
 //! Requests that overlap in the recording overlap in the replay, because neither request waits for
 //! the other. If each request takes as long as in the recording, each request is issued at its
@@ -49,8 +53,10 @@ pub struct Dependencies {
     awaited: BTreeSet<u64>,
     /// Latest completion, in the replay, of a request on which the expected request depends.
     ready: Nanoseconds,
-    /// Time of the request's completion in the recording.
+    /// Latest completion, in the recording, of a request on which the expected request depends.
     complete: Nanoseconds,
+    /// Time at which the replay issued the last request, and the recorded arrival of that request.
+    last: (Nanoseconds, Nanoseconds),
     /// Think time of the expected request.
     think: Nanoseconds,
     /// Number of requests issued.
@@ -60,7 +66,7 @@ pub struct Dependencies {
 impl Dependencies {
     /// Creates the dependencies of a replay that begins at this time.
     pub fn new(start: Nanoseconds) -> Self {
-        Self { ready: start, ..Self::default() }
+        Self { ready: start, last: (start, Nanoseconds::ZERO), ..Self::default() }
     }
 
     /// Takes the recorded arrival of the next request. Arrivals never go back in time.
@@ -73,18 +79,22 @@ impl Dependencies {
                 None => _ = self.awaited.insert(number),
             }
         }
-        self.think = arrival.saturating_sub(self.complete);
+        let (_, before) = self.last;
+        self.think = arrival.saturating_sub(self.complete.max(before));
     }
 
     /// Returns the time of the replay at which the expected request is due, with think times
     /// divided by `speedup`; `None` as long as a request that it depends on is under way.
     pub fn due(&self, speedup: f64) -> Option<Nanoseconds> {
-        self.awaited.is_empty().then(|| self.ready.saturating_add(faster(self.think, speedup)))
+        let (issued, _) = self.last;
+        self.awaited.is_empty().then(|| self.ready.max(issued).saturating_add(faster(self.think, speedup)))
     }
 
-    /// Takes the expected request, which is issued now, and returns its number, from 1.
-    pub fn issue(&mut self, request: &Request) -> u64 {
+    /// Takes the expected request, which is issued at the time `at` of the replay, and returns its
+    /// number, from 1.
+    pub fn issue(&mut self, request: &Request, at: Nanoseconds) -> u64 {
         self.issued += 1;
+        self.last = (at, request.arrival);
         // A request without a duration would be complete before one that arrives with it.
         let took = request.response.unwrap_or_default().max(Nanoseconds(1));
         self.recorded.push(Reverse((request.arrival.saturating_add(took), self.issued)));
@@ -146,7 +156,7 @@ mod tests {
                     (None, due) => break due.expect("what is awaited is under way").0.max(now),
                 }
             };
-            let number = dependencies.issue(&request(arrival, recorded));
+            let number = dependencies.issue(&request(arrival, recorded), Nanoseconds(now));
             under_way.insert((now + takes, number));
             issues.push(now);
             held = held.max(dependencies.recorded.len() + dependencies.early.len() + dependencies.awaited.len());
@@ -185,6 +195,16 @@ mod tests {
     fn no_request_overtakes_an_earlier_one() {
         let requests = [(0, Some(10), 50), (0, Some(101), 20), (100, Some(5), 5), (101, Some(5), 5)];
         assert_eq!(issues(&requests, 1.0).0, [0, 0, 140, 140]);
+    }
+
+    /// Three requests each came 5 after an answer, and 10 after each other. The replay answers the
+    /// first request last. Regression: the three requests were issued at once, at 505, in a burst
+    /// that the host never made.
+    #[test]
+    fn requests_behind_a_late_one_keep_their_distances() {
+        let first = [(0, Some(100), 500), (50, Some(60), 30), (50, Some(70), 30), (50, Some(80), 30)];
+        let then = [105, 115, 125].map(|at| (at, Some(400), 400));
+        assert_eq!(issues(&[&first[..], &then].concat(), 1.0).0, [0, 50, 50, 50, 505, 510, 515]);
     }
 
     proptest! {
