@@ -312,7 +312,7 @@ impl Search<'_> {
         let wider: Vec<Budget> = others.map(|budget| budget.wider(room)).collect();
         let search = Search { budgets: &wider, ..*self };
         let mut tried = search.try_one(candidate.clone(), &[], false)?;
-        search.judge(&mut tried)?;
+        search.judge(&mut tried, None)?;
         let Some(figures) = tried.figures().filter(|_| tried.keeps_all()) else { return Ok(None) };
         let mut reasons: Vec<String> = broken(figures, self.budgets).iter().map(Broken::reason).collect();
         if self.sure && reasons.is_empty() {

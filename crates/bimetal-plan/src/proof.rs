@@ -7,7 +7,7 @@
 //! this price: the busiest part of a trace refutes most options. The other parts run side by side,
 //! and a run stops once it breaks a budget for certain.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use bimetal_core::units::counted_are;
 use bimetal_sim::simulator::SimulationError;
@@ -40,6 +40,9 @@ type Played = Result<Option<Box<Figures>>, String>;
 /// Figures of an option over each part of the trace.
 type Runs = Vec<Option<Box<Figures>>>;
 
+/// Parts of a trace, none of which breaks a budget, and the figures over each part.
+pub(crate) type PlayedParts = (Parts, Runs);
+
 /// Proves an option.
 pub(crate) struct Proof<'a> {
     pub(crate) evaluator: &'a Evaluator<'a>,
@@ -47,29 +50,53 @@ pub(crate) struct Proof<'a> {
     pub(crate) budgets: &'a [Budget],
     /// Part of the trace that refuted another option.
     pub(crate) likely: Option<usize>,
-    /// Receiver of numbers of runs.
-    pub(crate) count: &'a (dyn Fn(u64) + Sync),
+    /// Number of runs so far.
+    pub(crate) count: &'a AtomicU64,
 }
 
 impl Proof<'_> {
+    /// Plays all parts of the trace. Returns `None` if the trace is too short for parts, and the
+    /// first part in the order of the proof that breaks a budget.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub(crate) fn play_parts(&self) -> Result<Result<Option<PlayedParts>, Refuted>, SimulationError> {
+        let Some(parts) = Parts::of(self.evaluator.load) else { return Ok(Ok(None)) };
+        Ok(self.runs(&parts)?.map(|runs| Some((parts, runs))))
+    }
+
     /// Returns the confidence in the option, whose figures over the whole trace are `figures`, or
     /// the reason for which the option is not proven.
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.
     pub(crate) fn find(&self, figures: &mut Figures) -> Result<Result<Confidence, Refuted>, SimulationError> {
-        let Self { evaluator, candidate, budgets, .. } = *self;
-        let Some(parts) = Parts::of(evaluator.load) else {
-            let confidence = advice::confidence(evaluator, candidate, figures, budgets)?;
-            let too_few = format!("{} too few to be sure", counted_are(confidence.requests, "request"));
-            return Ok(if confidence.proven { Ok(confidence) } else { Err(Refuted::without_part(too_few)) });
-        };
         if let Some(reason) = refuted_by_life(figures, self.budgets) {
             return Ok(Err(Refuted::without_part(reason)));
         }
-        let runs = match self.runs(&parts)? {
-            Ok(runs) => runs,
-            Err(refuted) => return Ok(Err(refuted)),
+        match self.play_parts()? {
+            Ok(parts) => self.find_by(parts, figures),
+            Err(refuted) => Ok(Err(refuted)),
+        }
+    }
+
+    /// Returns the same by parts that were [played](Self::play_parts).
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub(crate) fn find_by(
+        &self,
+        parts: Option<PlayedParts>,
+        figures: &mut Figures,
+    ) -> Result<Result<Confidence, Refuted>, SimulationError> {
+        let Self { evaluator, candidate, budgets, .. } = *self;
+        let Some((parts, runs)) = parts else {
+            let confidence = advice::confidence(evaluator, candidate, figures, budgets)?;
+            let requests = counted_are(confidence.requests, "request");
+            let lacking: Vec<&str> =
+                confidence.lacks(figures, budgets).into_iter().map(|budget| budget.text.as_str()).collect();
+            let too_few = format!("{requests} too few to be sure of {}", lacking.join(" and "));
+            return Ok(if confidence.proven { Ok(confidence) } else { Err(Refuted::without_part(too_few)) });
         };
         let confidence = advice::of_parts(evaluator, candidate, figures, budgets, &parts, runs)?;
         if confidence.proven {
@@ -95,7 +122,7 @@ impl Proof<'_> {
         let likely = self.likely.filter(|part| *part < all && *part != parts.first_half());
         let mut runs: Runs = vec![None; all];
         if let Some(part) = likely {
-            (self.count)(1);
+            self.count.fetch_add(1, Relaxed);
             match self.play(parts, part)? {
                 Ok(run) => runs[part] = run,
                 Err(reason) => return Ok(Err(Refuted { part: Some(part), reason })),
@@ -124,14 +151,14 @@ impl Proof<'_> {
         for (turn, (part, played)) in others.iter().zip(played?).enumerate() {
             match played {
                 Some(Err(reason)) => {
-                    (self.count)(turn as u64 + 1);
+                    self.count.fetch_add(turn as u64 + 1, Relaxed);
                     return Ok(Err(Refuted { part: Some(*part), reason }));
                 }
                 Some(Ok(run)) => runs[*part] = run,
                 None => {}
             }
         }
-        (self.count)(others.len() as u64);
+        self.count.fetch_add(others.len() as u64, Relaxed);
         Ok(Ok(runs))
     }
 
@@ -179,8 +206,6 @@ pub(crate) fn refuted_by_life(figures: &Figures, budgets: &[Budget]) -> Option<S
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use bimetal_core::schemes;
     use bimetal_core::units::{Bytes, Nanoseconds};
     use bimetal_sim::lifetime::KnownWear;
@@ -236,11 +261,7 @@ mod tests {
             figures.set_lives(evaluator.lives(&candidate).unwrap());
             figures.lives.iter_mut().flatten().for_each(|known| known.range_years = life.or(known.range_years));
             let runs = AtomicU64::new(0);
-            let count = |more| {
-                runs.fetch_add(more, Relaxed);
-            };
-            let proof =
-                Proof { evaluator: &evaluator, candidate: &candidate, budgets: &budgets, likely, count: &count };
+            let proof = Proof { evaluator: &evaluator, candidate: &candidate, budgets: &budgets, likely, count: &runs };
             let found = proof.find(&mut figures).unwrap();
             let whole = advice::confidence(&evaluator, &candidate, &mut figures, &budgets).unwrap();
             assert_eq!(found.is_ok(), whole.proven, "{scheme}");

@@ -30,7 +30,7 @@ use bimetal_measure::text::{price, short};
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
-use crate::advice;
+use crate::advice::Confidence;
 use crate::bounds::Bounds;
 use crate::break_even::way;
 use crate::budget::{Budget, Metric};
@@ -38,7 +38,7 @@ use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
 use crate::progress::{Progress, Stage, Steps};
-use crate::proof::Proof;
+use crate::proof::{PlayedParts, Proof, Refuted};
 
 /// Path of the mean of all response times.
 const MEAN: &str = "response_time_ms.all.mean";
@@ -69,6 +69,11 @@ const TOO_SLOW: &str = "slower than other options of the same price: not";
 
 /// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
+
+/// Returns the part of the trace that refuted one of the options.
+fn part_that_refuted<'t>(mut tried: impl Iterator<Item = &'t Tried>) -> Option<usize> {
+    tried.find_map(|tried| tried.figures()?.refuted.as_ref()?.part)
+}
 
 /// Number of options that are proved side by side, once it is known which part of the trace refutes
 /// options.
@@ -185,7 +190,7 @@ impl Search<'_> {
         let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let run = |candidate| {
             let mut tried = self.try_one(candidate, &[], true)?;
-            self.judge(&mut tried)?;
+            self.judge(&mut tried, None)?;
             self.look_at_flash(&mut tried)?;
             steps.over();
             Ok(tried)
@@ -205,6 +210,7 @@ impl Search<'_> {
         candidates.sort_by(|one, other| one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index)));
         let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let mut tried: Vec<Tried> = Vec::new();
+        let mut likely = None;
         let mut rest = candidates.into_iter().peekable();
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
@@ -218,18 +224,22 @@ impl Search<'_> {
                 group.extend(rest.next());
             }
             group.sort_by_key(|candidate: &Candidate| (candidate.variant, candidate.index));
-            self.try_group(group, &mut tried, &steps)?;
+            let group_begins = tried.len();
+            self.try_group(group, &mut tried, &steps, likely)?;
+            likely = part_that_refuted(tried[group_begins..].iter()).or(likely);
         }
         Ok(tried)
     }
 
     /// Runs options of one price in batches, each scheme with its defaults first. Once an option is
-    /// proven, slower options stop early.
+    /// proven, slower options stop early. `likely` is the part of the trace that refuted an option
+    /// of another price.
     fn try_group(
         &self,
         group: Vec<Candidate>,
         tried: &mut Vec<Tried>,
         steps: &Steps<'_>,
+        likely: Option<usize>,
     ) -> Result<(), SimulationError> {
         let group_begins = tried.len();
         for batch in group.chunks(BATCH) {
@@ -244,7 +254,7 @@ impl Search<'_> {
                 })
                 .collect();
             tried.extend(runs?);
-            self.judge_the_fastest(&mut tried[group_begins..])?;
+            self.judge_the_fastest(&mut tried[group_begins..], likely)?;
         }
         tried[group_begins..].iter_mut().for_each(Tried::note_slower);
         Ok(())
@@ -252,10 +262,11 @@ impl Search<'_> {
 
     /// Judges pending options of one price, the fastest first. Stops once no pending option is fast
     /// enough to win.
-    fn judge_the_fastest(&self, group: &mut [Tried]) -> Result<(), SimulationError> {
+    fn judge_the_fastest(&self, group: &mut [Tried], likely: Option<usize>) -> Result<(), SimulationError> {
         loop {
             self.prove(group)?;
             let enough = fastest_proven(&self.contenders(group)).map(|tried| self.place(tried));
+            let likely = part_that_refuted(group.iter()).or(likely);
             let mut pending: Vec<&mut Tried> = group.iter_mut().filter(|tried| tried.is_pending()).collect();
             pending.retain(|tried| enough.as_ref().is_none_or(|enough| self.place(tried).cmp(enough).is_lt()));
             if pending.is_empty() {
@@ -263,7 +274,7 @@ impl Search<'_> {
             }
             pending.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
             pending.truncate(LIVES_BATCH);
-            pending.into_par_iter().with_max_len(1).try_for_each(|tried| self.judge(tried))?;
+            pending.into_par_iter().with_max_len(1).try_for_each(|tried| self.judge(tried, likely))?;
         }
     }
 
@@ -272,7 +283,7 @@ impl Search<'_> {
     fn prove(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
         loop {
             let contenders = self.contenders(tried);
-            let likely = contenders.iter().find_map(|tried| tried.figures()?.refuted.as_ref()?.part);
+            let likely = part_that_refuted(contenders.iter().copied());
             let unproven = contenders.iter().take_while(|tried| tried.is_proven() != Some(true));
             let unknown = unproven.filter(|tried| tried.is_proven().is_none()).map(|tried| tried.candidate.index);
             let next: Vec<usize> = unknown.take(if likely.is_some() { PROOFS_BATCH } else { 1 }).collect();
@@ -289,13 +300,16 @@ impl Search<'_> {
     /// `likely` is played first.
     pub(crate) fn prove_one(&self, tried: &mut Tried, likely: Option<usize>) -> Result<(), SimulationError> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(()) };
-        let Self { evaluator, budgets, .. } = *self;
-        let proof = Proof { evaluator, candidate, budgets, likely, count: &|runs| self.count(runs) };
-        match proof.find(figures)? {
+        match self.proof(candidate, likely).find(figures)? {
             Ok(confidence) => figures.confidence = Some(Box::new(confidence)),
             Err(refuted) => figures.refuted = Some(refuted),
         }
         Ok(())
+    }
+
+    fn proof<'p>(&'p self, candidate: &'p Candidate, likely: Option<usize>) -> Proof<'p> {
+        let Self { evaluator, budgets, .. } = *self;
+        Proof { evaluator, candidate, budgets, likely, count: &self.simulations }
     }
 
     /// Returns the options that may win: of the lowest price at which the budgets are kept, the
@@ -331,7 +345,7 @@ impl Search<'_> {
             } else {
                 tried.reasons.clear();
             }
-            self.judge(tried)
+            self.judge(tried, None)
         })
     }
 
@@ -389,7 +403,7 @@ impl Search<'_> {
         let options: Vec<&mut Tried> = tried.iter_mut().filter(left_out).collect();
         options.into_par_iter().with_max_len(1).try_for_each(|tried| {
             *tried = self.try_one(tried.candidate.clone(), &[], false)?;
-            self.judge(tried)
+            self.judge(tried, None)
         })
     }
 
@@ -446,7 +460,7 @@ impl Search<'_> {
         group.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
         let mut found = None;
         for tried in group.iter_mut() {
-            self.judge(tried)?;
+            self.judge(tried, None)?;
             self.look_at_flash(tried)?;
             if tried.keeps_all() {
                 found = Some(tried.candidate.index);
@@ -530,12 +544,15 @@ impl Search<'_> {
     }
 
     /// Checks the budgets that cost extra runs: flash lifetime and, if the load grows, the grown
-    /// load. Skips options that already break a budget.
-    pub(crate) fn judge(&self, tried: &mut Tried) -> Result<(), SimulationError> {
+    /// load. Skips options that already break a budget. If the worst ends of the ranges count, the
+    /// parts of the trace are played first, and of these the part `likely`: a lifetime costs more
+    /// than all parts.
+    pub(crate) fn judge(&self, tried: &mut Tried, likely: Option<usize>) -> Result<(), SimulationError> {
         if !tried.is_pending() {
             return Ok(());
         }
         tried.judged = true;
+        let Ok(parts) = self.play_parts(tried, likely)? else { return Ok(()) };
         let of_life = |budget: &&Budget| budget.needs_lives();
         if self.grown.is_some() || self.budgets.iter().any(|budget| of_life(&budget)) {
             self.look_at_flash(tried)?;
@@ -544,28 +561,50 @@ impl Search<'_> {
         reasons.extend(self.judge_grown(candidate, figures)?);
         reasons.extend(self.budgets.iter().filter(of_life).filter_map(|budget| figures.breaks(budget)));
         if self.sure && reasons.is_empty() {
-            *reasons = self.judge_short_ends(candidate, figures)?;
+            let verdict = self.proof(candidate, None).find_by(parts, figures)?;
+            *reasons = self.judge_short_ends(figures, verdict);
         }
         Ok(())
     }
 
+    /// Plays the parts of the trace if the worst ends of the ranges count. If a part refutes the
+    /// option, the option gets the reason.
+    fn play_parts(
+        &self,
+        tried: &mut Tried,
+        likely: Option<usize>,
+    ) -> Result<Result<Option<PlayedParts>, ()>, SimulationError> {
+        let Tried { candidate, outcome: Some(Outcome::Done(figures)), reasons, .. } = tried else {
+            return Ok(Ok(None));
+        };
+        if !self.sure {
+            return Ok(Ok(None));
+        }
+        Ok(self.proof(candidate, likely).play_parts()?.map_err(|refuted| {
+            reasons.push(refuted.reason.clone());
+            figures.refuted = Some(refuted);
+        }))
+    }
+
     /// Returns the budgets that the worst end of their figure's range breaks, and the budgets that
     /// cannot be proven.
-    fn judge_short_ends(&self, candidate: &Candidate, figures: &mut Figures) -> Result<Vec<String>, SimulationError> {
-        let confidence = advice::confidence(self.evaluator, candidate, figures, self.budgets)?;
-        self.count(confidence.windows + 2);
+    fn judge_short_ends(&self, figures: &mut Figures, verdict: Result<Confidence, Refuted>) -> Vec<String> {
+        let confidence = match verdict {
+            Ok(confidence) => confidence,
+            Err(refuted) => {
+                let reason = refuted.reason.clone();
+                figures.refuted = Some(refuted);
+                return vec![reason];
+            }
+        };
         figures.go_by_short_ends(&confidence, self.budgets);
         let broken = self.budgets.iter().filter_map(|budget| figures.breaks(budget));
         let requests = counted_are(confidence.requests, "request");
         let lacking = confidence.lacks(figures, self.budgets);
         let lacking = lacking.into_iter().map(|budget| format!("{requests} too few to be sure of {budget}"));
-        let mut reasons: Vec<String> =
-            broken.map(|reason| format!("at the short end {reason}")).chain(lacking).collect();
-        if reasons.is_empty() && !confidence.proven {
-            reasons.push("not every window keeps the budgets".to_owned());
-        }
+        let reasons = broken.map(|reason| format!("at the short end {reason}")).chain(lacking).collect();
         figures.confidence = Some(Box::new(confidence));
-        Ok(reasons)
+        reasons
     }
 
     /// Computes the flash lifetime of a judged option that ran to its end, unless it is known.
