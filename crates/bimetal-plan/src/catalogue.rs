@@ -531,7 +531,7 @@ fn kind_of(profile: &Profile) -> Kind {
     if profile.is_solid_state() { Kind::Ssd } else { Kind::Hdd }
 }
 
-pub(crate) fn cell_of(profile: &Profile) -> Option<String> {
+fn cell_of(profile: &Profile) -> Option<String> {
     let cell = profile.figures().find(|(key, ..)| *key == "cell")?.1;
     Some(cell.trim_matches('"').to_uppercase())
 }

@@ -198,6 +198,15 @@ macro_rules! words {
         pub enum $name {
             $(#[doc = $doc] #[serde(rename = $word)] $variant,)*
         }
+
+        impl $name {
+            /// Returns the word for the value in a file.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
     };
 }
 

@@ -29,10 +29,10 @@ use bimetal_sim::ownership::HOURS_A_YEAR;
 use toml::{Table, Value};
 
 use super::date::Date;
-use super::figures::{PerSize, PowerLossProtection, Recording, Size, WriteRates};
+use super::figures::{Cell, PerSize, PowerLossProtection, Recording, Size, WriteRates};
 use super::flash::{self, Rates};
 use super::{Drive, DriveFile, built_in, cloud};
-use crate::catalogue::{Kind, Offer, cell_of};
+use crate::catalogue::{Kind, Offer};
 
 /// Profiles of the catalogue, for [`Profile::add_further`].
 pub const CATALOGUE: Further = Further { text: profile_text, names };
@@ -229,7 +229,9 @@ impl Row<'_> {
     fn offer(&self) -> Option<Offer> {
         let Price { usd, date, source } = self.price()?;
         let profile = profile(self.drive, self.size).ok()?;
-        let (size, cell) = (profile.capacity.bytes(), cell_of(&profile));
+        let size = profile.capacity.bytes();
+        // The cells are those of the row: the model of a row without cells has cells of three bits.
+        let cells = self.drive.figures.cell.map_or("flash", Cell::word).to_owned();
         Some(Offer {
             model: self.name(),
             kind: self.drive.kind,
@@ -239,7 +241,7 @@ impl Row<'_> {
             usd,
             date,
             source,
-            cell,
+            cell: (self.drive.kind == Kind::Ssd).then_some(cells),
         })
     }
 
@@ -289,13 +291,11 @@ impl Row<'_> {
             let reason = || "its host must write each zone in order, for which there is no model".to_owned();
             return (!by_host).then_some("seagate-exos-x18-18tb").ok_or_else(reason);
         }
-        let cell =
-            figures.cell.map(|cell| Value::try_from(cell).map_or_else(|_| String::new(), |cell| cell.to_string()));
         let interface = figures.interface.clone().unwrap_or_default();
-        Ok(match cell.unwrap_or_default().trim_matches('"') {
-            "3D XPoint" => return Err("its cells are 3D XPoint, for which there is no model".to_owned()),
-            "QLC" if interface.contains("SATA") => "samsung-870-qvo-1tb",
-            "QLC" => "intel-660p-1tb",
+        Ok(match figures.cell {
+            Some(Cell::XPoint) => return Err("its cells are 3D XPoint, for which there is no model".to_owned()),
+            Some(Cell::Qlc) if interface.contains("SATA") => "samsung-870-qvo-1tb",
+            Some(Cell::Qlc) => "intel-660p-1tb",
             _ if figures.write_rates == Some(WriteRates::Steady) => "samsung-pm983-960gb",
             _ => "samsung-970-evo-plus-500gb",
         })
@@ -574,6 +574,17 @@ mod tests {
         add_file(file);
         assert_eq!(profile("Acme Rocket 2TB").capacity.bytes(), found[0].size);
         assert_eq!(sizes_on_sale("acme-rocket").len(), 1, "a file counts once");
+    }
+
+    /// Regression: a drive whose row names no cells was offered as TLC, and so was a drive of MLC.
+    #[test]
+    fn offer_has_the_cells_of_its_row_or_none() {
+        let cells_of = |cell: &str| {
+            let text = format!("model,kind,size,cell,tbw_tb,price_usd,price_date\nX 1,ssd,1TB,{cell},600,90,2026-11\n");
+            let file = import::from_csv(&text, "x.csv").expect("a table");
+            offers(&file)[0].cell.clone().expect("an SSD has cells")
+        };
+        assert_eq!(["", "MLC", "TLC", "QLC"].map(cells_of), ["flash", "MLC", "TLC", "QLC"]);
     }
 
     /// The row of a drive for data centres has drive writes a day and no terabytes written.
