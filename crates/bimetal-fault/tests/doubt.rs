@@ -57,10 +57,10 @@ fn loss_goes_on_after_two_recoveries() {
     assert_eq!(story.read(24, 8), [found; 8]);
 }
 
-/// Regression: a migration flushed the log, which no flush of a client had done, and then wrote home
-/// for a long time. Nothing on the drive recorded the flush. When a slot was damaged and the power
-/// was cut, recovery took the slot for a slot that was never written, although home had got a part
-/// of its content.
+/// Regression: a migration flushed the log, which no flush of a client had done, and then wrote
+/// home for a long time. Nothing on the drive recorded the flush. When a slot was damaged and the
+/// power was cut, recovery took the slot for a slot that was never written, although home had got a
+/// part of its content.
 #[test]
 fn migration_that_takes_long_leaves_no_slot_in_doubt() {
     let mut story = Story::new(0, "griffin", ONLY_TIMEOUT, 8000);

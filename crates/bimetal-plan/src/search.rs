@@ -309,7 +309,7 @@ impl Search<'_> {
 
     fn proof<'p>(&'p self, candidate: &'p Candidate, likely: Option<usize>) -> Proof<'p> {
         let Self { evaluator, budgets, .. } = *self;
-        Proof { evaluator, candidate, budgets, likely, count: &self.simulations }
+        Proof { evaluator, candidate, budgets, likely, count: self.simulations }
     }
 
     /// Returns the options that may win: of the lowest price at which the budgets are kept, the

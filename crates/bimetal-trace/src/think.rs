@@ -4,9 +4,9 @@
 //! A recording has the arrival of each request, and in many formats its response time. A request
 //! depends on the requests that were complete when it arrived. The think time of a request is the
 //! host's own time before it: the time from the latest of these completions, or from the arrival
-//! before it if that was later, to its arrival. A request is due its think time after the replay has
-//! finished the last request on which it depends, and has issued the request before it. The data
-//! flow so, for each request in order of arrival:
+//! before it if that was later, to its arrival. A request is due its think time after the replay
+//! has finished the last request on which it depends, and has issued the request before it. The
+//! data flow so, for each request in order of arrival:
 //!
 //! 1. [`expect`](Dependencies::expect) takes the arrival. Recorded completions up to this time
 //!    leave the heap of future completions, and the request depends on their requests.
