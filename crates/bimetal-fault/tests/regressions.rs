@@ -317,6 +317,94 @@ fn slot_that_a_scrub_dropped_fails_no_write() {
     assert_eq!(read[2], Sector::Data { request: whole as u32, sector: 10 });
 }
 
+/// A griffin volume of blocks of 64 KiB. Home has block 0, the first write. A later write of the
+/// block's first eighth is in the log, and a migration is writing it home.
+fn scene_of_a_migrating_eighth() -> Scene {
+    let settings = [("timeout", "10s"), ("read_threshold", "off"), ("log_buffer", "0")];
+    let mut scene = Scene::new("griffin", &settings, 64, 30_000);
+    scene.run(OpKind::Write, 0, 128);
+    scene.pass(Nanoseconds::from_seconds(11), |_| Verdict::Done);
+    assert!(scene.volume.view().map.is_empty(), "home has the block");
+    scene.run(OpKind::Write, 0, 16);
+    scene.pass(
+        Nanoseconds::from_seconds(11),
+        |operation| {
+            if goes_home(operation) { Verdict::Waits } else { Verdict::Done }
+        },
+    );
+    assert_eq!(scene.waiting.len(), 1, "the migration writes the first eighth home");
+    scene
+}
+
+fn goes_home(operation: &Operation<Tags>) -> bool {
+    touches(operation, SSD, OpKind::Write, 0, 128)
+}
+
+fn reads_log(operation: &Operation<Tags>) -> bool {
+    operation.target == HDD && operation.command.kind == OpKind::Read
+}
+
+/// Returns the numbers of the requests that wrote the sectors of block 0.
+fn writers(scene: &mut Scene) -> Vec<u32> {
+    let read = scene.read(0, 128).expect("a sound block");
+    let number = |sector: &Sector| if let Sector::Data { request, .. } = sector { *request } else { 0 };
+    read.iter().map(number).collect()
+}
+
+/// Regression: a write merged with two slots of a log. The first had come home and could not be
+/// read. The write also took the eighth of the second slot from home, which has older content.
+#[test]
+fn slot_that_has_come_home_gives_up_no_other_slot() {
+    let mut scene = scene_of_a_migrating_eighth();
+    let (first, _) = scene.volume.view().map.get(Block(0)).expect("the migration goes on");
+    let hold = |operation: &Operation<Tags>| match operation {
+        _ if goes_home(operation) || reads_log(operation) => Verdict::Waits,
+        _ => Verdict::Done,
+    };
+    scene.send(OpKind::Write, 112, 16);
+    scene.answer(hold);
+    let part = scene.send(OpKind::Write, 4, 120);
+    scene.answer(hold);
+    let merges_first =
+        |operation: &Operation<Tags>| touches(operation, HDD, OpKind::Read, u64::from(first.0) * 128, 128);
+    scene.answer(|operation| if merges_first(operation) { Verdict::Waits } else { Verdict::Done });
+    scene.pass(
+        Nanoseconds::from_seconds(1),
+        |operation| {
+            if merges_first(operation) { Verdict::Waits } else { Verdict::Done }
+        },
+    );
+    assert_eq!(scene.volume.view().map.pieces(Block(0)).len(), 1, "the first slot has come home");
+    scene.answer(|operation| if merges_first(operation) { Verdict::Fails(Status::MediaError) } else { Verdict::Done });
+    assert_eq!(scene.finished[&part].status, Status::Done);
+    let expected = [[2; 4].as_slice(), &[part as u32; 120], &[part as u32 - 1; 4]].concat();
+    assert_eq!(writers(&mut scene), expected);
+}
+
+/// Regression: a write merged with a slot and with home. Home was read, then the slot's content came
+/// home, and the slot could not be read. The write took the slot's eighth from home's content as it
+/// was before.
+#[test]
+fn home_is_read_again_if_a_slot_has_come_home_since() {
+    let mut scene = scene_of_a_migrating_eighth();
+    let part = scene.send(OpKind::Write, 4, 120);
+    scene.answer(|operation| match operation {
+        _ if goes_home(operation) || reads_log(operation) => Verdict::Waits,
+        _ => Verdict::Done,
+    });
+    scene.pass(
+        Nanoseconds::from_seconds(1),
+        |operation| {
+            if reads_log(operation) { Verdict::Waits } else { Verdict::Done }
+        },
+    );
+    assert!(scene.volume.view().map.is_empty(), "the slot has come home");
+    scene.answer(|operation| if reads_log(operation) { Verdict::Fails(Status::MediaError) } else { Verdict::Done });
+    assert_eq!(scene.finished[&part].status, Status::Done);
+    let expected = [[2; 4].as_slice(), &[part as u32; 120], &[1; 4]].concat();
+    assert_eq!(writers(&mut scene), expected);
+}
+
 /// A write merges with a slot that a migration finds unreadable, and loses, before the write's own
 /// read ends. Home has older content, with which the write must not be merged.
 #[test]

@@ -110,7 +110,7 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Read(job));
             }
             Job::Write(mut job) => {
-                job.note_moves(purpose, &self.view.map, |block| self.damage.lost.of(block));
+                job.note_moves(self.view.layout.block, purpose, &self.view.map, |block| self.damage.lost.of(block));
                 let bad = job.bad_slot(purpose, status, &payload);
                 job.note(self.view.layout.block, purpose, status, payload);
                 self.put_job(task, Job::Write(job));

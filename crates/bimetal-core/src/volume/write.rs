@@ -88,7 +88,7 @@ struct SlotWrite<P> {
     was_dirty: bool,
     home_content: Option<P>,
     content: Option<P>,
-    /// Set if home must be read only because the old slot could not be read.
+    /// Set if home must be read because an old slot could not be read.
     home_wanted: bool,
 }
 
@@ -146,14 +146,14 @@ impl<P: Payload> WriteJob<P> {
     pub(super) fn note(&mut self, size: BlockSize, purpose: u32, status: Status, payload: P) {
         let sectors = self.sectors;
         let worse = |old: Status| if old == Status::Done { status } else { old };
-        if let Some((piece, old)) = old_slot(purpose) {
+        if let Some((piece, number)) = old_slot(purpose) {
             let piece = &mut self.pieces[piece];
-            let Some(old) = &mut piece.from_slots[old] else { return };
+            let Some(old) = &mut piece.from_slots[number] else { return };
             if status == Status::Done && (!P::CARRIES_DATA || old.entry.checksum == payload.checksum()) {
                 old.content = Some(payload);
             } else if !old.entry.dirty {
                 let (touched, _) = access_masks(size, sectors, piece.block);
-                piece.give_up_old(touched);
+                piece.give_up_old(number, touched);
             } else {
                 self.slot_status = if status == Status::Done { Status::MediaError } else { status };
             }
@@ -170,13 +170,15 @@ impl<P: Payload> WriteJob<P> {
 
 impl<P> SlotWrite<P> {
     /// Leaves out an old slot that cannot be read, although home has all its content. After that,
-    /// the new slot holds only the eighths that are written now. Eighths that are written in part
-    /// are completed from home.
-    fn give_up_old(&mut self, touched: ValidMask) {
-        self.valid = touched;
-        self.from_home = self.from_home.union(touched.intersection(self.taken_from_slots()));
-        self.from_slots = [const { None }; OLD_SLOTS_MAX];
-        self.home_wanted = !self.from_home.is_empty();
+    /// the new slot holds no eighth of this old slot, except eighths that are written now. Eighths
+    /// that are written in part are completed from home. Home is read after this, also if it was
+    /// read before: a move may have brought the content home since.
+    fn give_up_old(&mut self, number: usize, touched: ValidMask) {
+        let Some(OldSlot { taken, .. }) = self.from_slots[number].take() else { return };
+        self.valid = self.valid.without(taken.without(touched));
+        let written_in_part = taken.intersection(touched);
+        self.from_home = self.from_home.union(written_in_part);
+        self.home_wanted |= !written_in_part.is_empty();
     }
 
     fn taken_from_slots(&self) -> ValidMask {
@@ -591,7 +593,7 @@ impl<P: Payload> Volume<P> {
     fn read_homes_wanted(&mut self, task: TaskId, job: &mut WriteJob<P>) {
         for index in 0..job.pieces.len() {
             let piece = &mut job.pieces[index];
-            if std::mem::take(&mut piece.home_wanted) && piece.home_content.is_none() {
+            if std::mem::take(&mut piece.home_wanted) {
                 let block = piece.block;
                 self.read_home_to_merge(task, index, block);
             }
