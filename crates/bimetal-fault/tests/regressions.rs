@@ -381,9 +381,9 @@ fn slot_that_has_come_home_gives_up_no_other_slot() {
     assert_eq!(writers(&mut scene), expected);
 }
 
-/// Regression: a write merged with a slot and with home. Home was read, then the slot's content came
-/// home, and the slot could not be read. The write took the slot's eighth from home's content as it
-/// was before.
+/// Regression: a write merged with a slot and with home. Home was read, then the slot's content
+/// came home, and the slot could not be read. The write took the slot's eighth from home's content
+/// as it was before.
 #[test]
 fn home_is_read_again_if_a_slot_has_come_home_since() {
     let mut scene = scene_of_a_migrating_eighth();
