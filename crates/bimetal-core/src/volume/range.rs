@@ -136,6 +136,9 @@ impl<P: Payload> Volume<P> {
                 self.end_losses_in(job.sectors);
             } else {
                 if job.status == Status::Done {
+                    if job.command.kind == OpKind::WriteZeroes {
+                        self.zeroed_in_part(job.sectors);
+                    }
                     self.give_up_range(job.sectors);
                 }
                 self.give_up_copies(job.sectors);
@@ -230,6 +233,22 @@ impl<P: Payload> Volume<P> {
             self.change_home(task, member, Command { range, fua, ..job.command }, P::empty());
         }
         true
+    }
+
+    /// Makes home the newest place of the blocks at the ends of zeroed sectors, of which a part is
+    /// zeroed. The blocks are in no slot, but a log that is being drained may still have records of
+    /// them: after a power cut their older content must not come back.
+    fn zeroed_in_part(&mut self, sectors: SectorRange) {
+        let size = self.view.layout.block;
+        let BlockRun { first, count } = size.touched(sectors);
+        let ends = [Some(first), (count > 1).then(|| Block(first.0 + count - 1))];
+        for block in ends.into_iter().flatten() {
+            let part = size.clip(sectors, block);
+            if part.len.0 < size.sectors() {
+                self.find_again(block, size.masks(part).1);
+                self.replaced_in_log(BlockRun { first: block, count: 1 });
+            }
+        }
     }
 
     /// Takes every block that lies whole in `sectors` out of the map.

@@ -787,7 +787,7 @@ impl<P: Payload> Volume<P> {
 
     /// Drops the content of `blocks` from a log in use, even if the block map no longer has the
     /// content. Returns true if the log must record the change.
-    fn replaced_in_log(&mut self, blocks: BlockRun) -> bool {
+    pub(super) fn replaced_in_log(&mut self, blocks: BlockRun) -> bool {
         let old = P::CARRIES_DATA && self.log_is_in_use() && self.view.slots_readable();
         if old {
             self.drop_from_log(blocks);
