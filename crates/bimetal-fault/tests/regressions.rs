@@ -448,6 +448,57 @@ fn what_is_lost_stays_an_error_beside_a_partial_write() {
     assert!(scene.read(0, 16).is_ok());
 }
 
+/// Regression: zeroes over whole eighths of a lost block went to home, and reads of these eighths
+/// stayed errors.
+#[test]
+fn zeroes_end_the_loss_of_the_eighths_that_they_cover() {
+    let settings = [("timeout", "10s"), ("read_threshold", "off")];
+    let mut scene = Scene::new("griffin", &settings, 64, 30_000);
+    scene.run(OpKind::Write, 0, 128);
+    scene.run(OpKind::Flush, 0, 0);
+    scene.pass(Nanoseconds::from_seconds(11), |operation| {
+        if reads_log(operation) { Verdict::Fails(Status::MediaError) } else { Verdict::Done }
+    });
+    scene.volume.drain(scene.now, false);
+    scene.pass(Nanoseconds::from_seconds(11), |_| Verdict::Done);
+    assert_eq!(scene.run(OpKind::WriteZeroes, 0, 24), Status::Done);
+    assert_eq!(scene.read(0, 16).expect("eighth 0 is zeroed whole"), vec![Sector::Zero; 16]);
+    assert_eq!(scene.read(16, 8), Err(Status::MediaError), "eighth 1 is zeroed in part");
+    assert_eq!(scene.read(32, 8), Err(Status::MediaError));
+}
+
+/// Regression: a slot was lost while a read of it was under way. Another eighth of the block got a
+/// clean copy. The read then failed, and returned the older content of home.
+#[test]
+fn read_of_a_lost_slot_returns_no_older_content_of_home() {
+    let settings = [("mode", "maximized"), ("stream_bypass", "8KiB"), ("idle", "1h")];
+    let mut scene = Scene::new("smart-response", &settings, 4, 8000);
+    scene.run(OpKind::Write, 24, 16);
+    assert!(scene.volume.view().map.is_empty(), "home has the first content");
+    scene.run(OpKind::Write, 24, 1);
+    let read = scene.send(OpKind::Read, 24, 1);
+    scene.answer(|operation| match operation {
+        Operation { target: SSD, command, .. } if command.kind == OpKind::Read => Verdict::Waits,
+        _ => Verdict::Done,
+    });
+    let held = scene.waiting.pop().expect("a read of the slot").token;
+    scene.volume.drain(scene.now, false);
+    scene.pass(Nanoseconds::from_seconds(60), |operation| match operation {
+        operation if operation.token == held => Verdict::Waits,
+        Operation { target: SSD, command, .. } if command.kind == OpKind::Read => Verdict::Fails(Status::MediaError),
+        _ => Verdict::Done,
+    });
+    assert_eq!(scene.volume.lost_blocks(), 1);
+    assert!(scene.read(28, 2).is_ok(), "home has the other sectors");
+    scene.pass(Nanoseconds::from_seconds(1), |_| Verdict::Done);
+    let has_copy = scene.volume.view().map.get(Block(3)).is_some_and(|(_, entry)| !entry.dirty);
+    assert!(has_copy, "the read was worth a copy");
+    let failed = Completion { token: held, status: Status::MediaError, payload: Tags::empty() };
+    scene.volume.complete(scene.now, failed);
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(scene.finished[&read].status, Status::MediaError);
+}
+
 #[test]
 fn metadata_that_fails_once_is_written_again_and_costs_no_drive() {
     let mut scene = Scene::new("hybrid-disk", &[], 4, 4000);

@@ -508,12 +508,11 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Returns true if home has the newest content of all `blocks`. A move may have written the
-    /// blocks home since a read of their slots began.
+    /// blocks home since a read of their slots began. A block of which an eighth is lost does not
+    /// count, also if other eighths have a clean copy.
     fn are_at_home(&self, mut blocks: impl Iterator<Item = Block>) -> bool {
-        blocks.all(|block| match self.view.map.get(block) {
-            Some((_, entry)) => !entry.dirty,
-            None => self.damage.lost.between(block.0, block.0 + 1).next().is_none(),
-        })
+        let is_clean = |block| self.view.map.get(block).is_none_or(|(_, entry)| !entry.dirty);
+        blocks.all(|block| is_clean(block) && self.damage.lost.of(block).is_empty())
     }
 
     /// Reads a part from home instead, after a copy in a slot was unreadable or wrong. In a mirror,
