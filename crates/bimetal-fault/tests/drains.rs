@@ -141,8 +141,8 @@ fn format_cut_by_a_power_cut_is_repeated_and_leaves_empty() {
     }
 }
 
-/// Regression: a part of a block was zeroed while its log was drained, after the block's content had
-/// come home. Home was zeroed, and the log's record of the block stayed. When the power was cut
+/// Regression: a part of a block was zeroed while its log was drained, after the block's content
+/// had come home. Home was zeroed, and the log's record of the block stayed. When the power was cut
 /// before the end of the drain, the older content came back, although the zeroes were flushed.
 #[test]
 fn zeroes_over_part_of_a_drained_block_survive_a_power_cut() {
