@@ -7,7 +7,7 @@ use super::off_home::OffHome;
 use super::refusal::Departure;
 use super::write::WriteJob;
 use super::{Job, TaskId, Volume};
-use crate::block::{Block, BlockRun, ValidMask};
+use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
@@ -51,6 +51,16 @@ impl RangeJob {
     }
 }
 
+/// Returns the blocks at the ends of `sectors` of which only a part lies in `sectors`, each once,
+/// with the eighths that lie whole in `sectors`.
+fn ends_in_part(size: BlockSize, sectors: SectorRange) -> impl Iterator<Item = (Block, ValidMask)> {
+    let BlockRun { first, count } = size.touched(sectors);
+    let last = (count > 1).then(|| Block(first.0 + count - 1));
+    let ends = std::iter::once(first).chain(last);
+    let covered = move |block| (block, size.masks(size.clip(sectors, block)).1);
+    ends.map(covered).filter(|&(_, covered)| covered != ValidMask::ALL)
+}
+
 impl<P: Payload> Volume<P> {
     pub(super) fn start_range(&mut self, token: Token, sectors: SectorRange, command: Command) {
         let blocks = self.view.layout.block.touched(sectors);
@@ -68,12 +78,7 @@ impl<P: Payload> Volume<P> {
     /// Returns true if a block at an end of the range is off home and only a part of the block is
     /// to be zeroed. The answer is final only once earlier changes have ended.
     fn zeroes_must_merge(&self, sectors: SectorRange) -> bool {
-        let size = self.view.layout.block;
-        let blocks = size.touched(sectors);
-        [blocks.first, Block(blocks.end() - 1)].into_iter().any(|block| {
-            let (_, covered) = size.masks(size.clip(sectors, block));
-            covered != ValidMask::ALL && self.view.map.get(block).is_some()
-        })
+        ends_in_part(self.view.layout.block, sectors).any(|(block, _)| self.view.map.get(block).is_some())
     }
 
     pub(super) fn run_range(&mut self, task: TaskId, mut job: RangeJob) {
@@ -239,15 +244,9 @@ impl<P: Payload> Volume<P> {
     /// zeroed. The blocks are in no slot, but a log that is being drained may still have records of
     /// them: after a power cut their older content must not come back.
     fn zeroed_in_part(&mut self, sectors: SectorRange) {
-        let size = self.view.layout.block;
-        let BlockRun { first, count } = size.touched(sectors);
-        let ends = [Some(first), (count > 1).then(|| Block(first.0 + count - 1))];
-        for block in ends.into_iter().flatten() {
-            let part = size.clip(sectors, block);
-            if part.len.0 < size.sectors() {
-                self.find_again(block, size.masks(part).1);
-                self.replaced_in_log(BlockRun { first: block, count: 1 });
-            }
+        for (block, covered) in ends_in_part(self.view.layout.block, sectors) {
+            self.find_again(block, covered);
+            self.replaced_in_log(BlockRun { first: block, count: 1 });
         }
     }
 
