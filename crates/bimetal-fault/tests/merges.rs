@@ -5,8 +5,7 @@
 mod scene;
 
 use bimetal_core::block::Block;
-use bimetal_core::operation::{Completion, OpKind, Operation, Status};
-use bimetal_core::payload::Payload;
+use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::units::Nanoseconds;
 use bimetal_fault::payload::{Sector, Tags};
 use scene::{HDD, SSD, Scene, Verdict, touches};
@@ -28,6 +27,15 @@ fn unreadable_clean_copy_does_not_lose_a_partial_write() {
     assert_eq!(read[5], Sector::Zero);
 }
 
+/// Asserts that the write `part` of the first two sectors of block 1 is done, and that the other
+/// sectors are those of the write `whole`.
+fn assert_merged(scene: &mut Scene, whole: u64, part: u64) {
+    assert_eq!(scene.finished[&part].status, Status::Done);
+    let read = scene.read(8, 8).unwrap();
+    assert_eq!(read[1], Sector::Data { request: part as u32, sector: 9 });
+    assert_eq!(read[2], Sector::Data { request: whole as u32, sector: 10 });
+}
+
 /// A write merged with a slot whose content had been brought home since the write began. The slot
 /// could not be read, and the write failed, although home had the content.
 #[test]
@@ -44,13 +52,8 @@ fn unreadable_slot_that_has_come_home_fails_no_write() {
     scene.pass(Nanoseconds::from_seconds(3), |_| Verdict::Done);
     let (_, entry) = scene.volume.view().map.get(Block(1)).expect("the copy stays");
     assert!(!entry.dirty, "home has the content");
-    let failed = Completion { token: merge.token, status: Status::MediaError, payload: Tags::empty() };
-    scene.volume.complete(scene.now, failed);
-    scene.answer(|_| Verdict::Done);
-    assert_eq!(scene.finished[&part].status, Status::Done);
-    let read = scene.read(8, 8).unwrap();
-    assert_eq!(read[1], Sector::Data { request: part as u32, sector: 9 });
-    assert_eq!(read[2], Sector::Data { request: whole as u32, sector: 10 });
+    scene.fail(merge.token);
+    assert_merged(&mut scene, whole, part);
 }
 
 /// A write merged with a slot whose content had been brought home since the write began. A scrub
@@ -74,13 +77,8 @@ fn slot_that_a_scrub_dropped_fails_no_write() {
     scene.answer(judge);
     scene.pass(Nanoseconds::from_seconds(3), judge);
     assert!(scene.volume.view().map.get(Block(1)).is_none(), "the scrub drops the copy");
-    let failed = Completion { token: merge.token, status: Status::MediaError, payload: Tags::empty() };
-    scene.volume.complete(scene.now, failed);
-    scene.answer(|_| Verdict::Done);
-    assert_eq!(scene.finished[&part].status, Status::Done);
-    let read = scene.read(8, 8).unwrap();
-    assert_eq!(read[1], Sector::Data { request: part as u32, sector: 9 });
-    assert_eq!(read[2], Sector::Data { request: whole as u32, sector: 10 });
+    scene.fail(merge.token);
+    assert_merged(&mut scene, whole, part);
 }
 
 /// A griffin volume of blocks of 64 KiB. Home has block 0, the first write. A later write of the
@@ -183,16 +181,13 @@ fn write_merges_with_no_older_content_of_a_lost_slot() {
     assert_eq!(scene.read(0, 1).unwrap(), [Sector::Data { request: older as u32, sector: 0 }], "home has it");
     scene.run(OpKind::Write, 0, 128);
     let part = scene.send(OpKind::Write, 3, 2);
-    let is_read = |operation: &Operation<Tags>| operation.target == HDD && operation.command.kind == OpKind::Read;
-    scene.answer(|operation| if is_read(operation) { Verdict::Waits } else { Verdict::Done });
+    scene.answer(|operation| if reads_log(operation) { Verdict::Waits } else { Verdict::Done });
     let merge = scene.waiting.pop().expect("a read of the slot");
     scene.pass(Nanoseconds::from_seconds(60), |operation| {
-        if is_read(operation) { Verdict::Fails(Status::MediaError) } else { Verdict::Done }
+        if reads_log(operation) { Verdict::Fails(Status::MediaError) } else { Verdict::Done }
     });
     assert_eq!(scene.volume.lost_blocks(), 1);
-    let failed = Completion { token: merge.token, status: Status::MediaError, payload: Tags::empty() };
-    scene.volume.complete(scene.now, failed);
-    scene.answer(|_| Verdict::Done);
+    scene.fail(merge.token);
     assert_eq!(scene.finished[&part].status, Status::MediaError);
     assert_eq!(scene.read(0, 16), Err(Status::MediaError));
 }
@@ -259,8 +254,6 @@ fn read_of_a_lost_slot_returns_no_older_content_of_home() {
     scene.pass(Nanoseconds::from_seconds(1), |_| Verdict::Done);
     let has_copy = scene.volume.view().map.get(Block(3)).is_some_and(|(_, entry)| !entry.dirty);
     assert!(has_copy, "the read was worth a copy");
-    let failed = Completion { token: held, status: Status::MediaError, payload: Tags::empty() };
-    scene.volume.complete(scene.now, failed);
-    scene.answer(|_| Verdict::Done);
+    scene.fail(held);
     assert_eq!(scene.finished[&read].status, Status::MediaError);
 }

@@ -101,6 +101,12 @@ impl Scene {
         }
     }
 
+    /// Lets an operation that waited fail, and the drives answer what follows.
+    pub fn fail(&mut self, token: Token) {
+        self.volume.complete(self.now, Completion { token, status: Status::MediaError, payload: Tags::empty() });
+        self.answer(|_| Verdict::Done);
+    }
+
     pub fn apply(&mut self, operation: &Operation<Tags>) -> Tags {
         let content = &mut self.content[usize::from(operation.target)];
         let range = operation.command.range.start.0..operation.command.range.end().0;
