@@ -422,6 +422,14 @@ impl Workload {
         }
     }
 
+    /// Lets all requests be for a few blocks, so that they meet each other.
+    pub(crate) fn narrow(&mut self, random: &mut Random) {
+        let most = random.between(1, 6) * self.block_sectors;
+        self.zones.truncate(2);
+        self.zones.iter_mut().for_each(|(_, _, len)| *len = most.min(*len));
+        self.sizes = [10, 4, 1, 0];
+    }
+
     /// Returns the time of the next request; `None` after the last.
     pub fn next_at(&self) -> Option<Nanoseconds> {
         (self.left > 0).then_some(self.at)
@@ -449,6 +457,23 @@ impl Workload {
         let flat = self.units.get(unit).filter(|(_, len)| range.end().0 <= *len);
         let flat = flat.map(|(first, _)| SectorRange { start: Sectors(range.start.0 + first), ..range });
         Arrival { unit: unit as u16, kind, range, fua, flat }
+    }
+
+    /// Returns a request for a range of the flat address space, clipped at the end of its unit. A
+    /// range outside every unit gives a request that must fail.
+    pub fn request(&self, kind: OpKind, flat: SectorRange, fua: bool) -> Arrival {
+        let is_in = |(first, len): &(u64, u64)| (*first..first + len).contains(&flat.start.0);
+        if kind == OpKind::Flush {
+            let none = SectorRange::default();
+            return Arrival { unit: 0, kind, range: none, fua: false, flat: Some(none) };
+        }
+        let Some(unit) = self.units.iter().position(is_in) else {
+            return Arrival { unit: self.units.len() as u16, kind, range: flat, fua, flat: None };
+        };
+        let (first, len) = self.units[unit];
+        let (start, len) = (flat.start.0 - first, flat.len.0.min(first + len - flat.start.0));
+        let range = SectorRange::new(start, len);
+        Arrival { unit: unit as u16, kind, range, fua, flat: Some(SectorRange::new(flat.start.0, len)) }
     }
 
     fn place(&mut self, kind: OpKind, random: &mut Random) -> (usize, SectorRange) {
@@ -485,5 +510,38 @@ impl Workload {
         }
         self.next_sequential = Some((unit, start + len));
         (unit, SectorRange::new(start, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::schemes;
+
+    use super::*;
+
+    #[test]
+    fn request_lies_in_the_unit_of_its_first_sector() {
+        let mut random = Random::new(1);
+        let case = Case::draw(
+            schemes::find("hdd-only").unwrap(),
+            Scale::Small,
+            &mut random,
+            &Options { faults: false, ..Options::default() },
+        );
+        let mut workload = case.workload;
+        workload.units = vec![(0, 100), (100, 50)];
+        let request = |start, len| workload.request(OpKind::Write, SectorRange::new(start, len), true);
+        let arrival = request(110, 8);
+        assert_eq!((arrival.unit, arrival.range, arrival.fua), (1, SectorRange::new(10, 8), true));
+        assert_eq!(arrival.flat, Some(SectorRange::new(110, 8)));
+        let clipped = request(96, 8);
+        assert_eq!(
+            (clipped.unit, clipped.range, clipped.flat),
+            (0, SectorRange::new(96, 4), Some(SectorRange::new(96, 4)))
+        );
+        let outside = request(150, 8);
+        assert_eq!((outside.unit, outside.flat), (2, None));
+        let flush = workload.request(OpKind::Flush, SectorRange::new(110, 8), true);
+        assert_eq!((flush.range, flush.fua, flush.flat), (SectorRange::default(), false, Some(SectorRange::default())));
     }
 }

@@ -307,6 +307,19 @@ impl Drive {
         self.in_flight.push(InFlight { operation, due: now + latency, begun: self.changes });
     }
 
+    /// Delays the operation that started last by `longer`, as a stuck drive would. Returns the time
+    /// at which the operation is due.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no operation is under way.
+    pub fn delay_last(&mut self, longer: Nanoseconds) -> Nanoseconds {
+        let last = self.in_flight.last_mut().expect("an operation that started just now");
+        last.due += longer;
+        self.stuck_for += longer;
+        last.due
+    }
+
     /// Returns the time that operations took longer because the drive was stuck.
     pub fn stuck_for(&self) -> Nanoseconds {
         self.stuck_for

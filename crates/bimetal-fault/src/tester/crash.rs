@@ -22,6 +22,7 @@ use bimetal_core::scheme::{MemberState, Reason};
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume};
 
+use super::holds::Holds;
 use super::{Report, Tester};
 use crate::case::Faults;
 use crate::drive::{Drive, Plan};
@@ -129,7 +130,7 @@ impl Tester {
             // home.
             return home.migration = None;
         }
-        let elsewhere = [Reason::DRAINING, Reason::MEMBER_GONE, Reason::MEMBER_READ_ONLY];
+        let elsewhere = [Reason::MEMBER_GONE, Reason::MEMBER_READ_ONLY];
         let of_scheme = |reason: &Reason| !elsewhere.contains(reason);
         home.passed_by |= self.volume.statistics().bypassed_blocks.keys().any(of_scheme);
         // A migration may end and the next begin between two calls.
@@ -313,6 +314,7 @@ impl Tester {
         self.shadow.cut();
         self.open.clear();
         self.recent.clear();
+        self.holds.iter_mut().for_each(Holds::forget);
         let home = &mut self.power().home;
         (home.migration, home.migrations) = (None, 0);
         self.cut_drives();

@@ -17,6 +17,7 @@ mod clock;
 mod crash;
 mod damaged;
 mod flushes;
+mod holds;
 mod plain;
 mod report;
 mod scrubs;
@@ -42,6 +43,7 @@ use crate::sabotage::{self, Saboteur};
 use crate::shadow::Shadow;
 use crash::Power;
 use damaged::Damaged;
+use holds::Holds;
 pub use report::{CaseKind, DamageReport, Failure, Options, Report};
 use scrubs::Scrubs;
 
@@ -131,8 +133,35 @@ pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
     })
 }
 
+/// Runs the case `seed` of `scheme` in which drives hold operations back, and requests arrive for
+/// the blocks of these operations. Half of the cases have power cuts, and a third have scrubs.
+///
+/// # Errors
+/// Returns the first violation. A panic of the engine counts as a violation.
+pub fn run_hold_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    guarded(scheme, seed, options, |description| {
+        let mut random = Random::new(seed.wrapping_mul(11) ^ 0x686f_6c64);
+        let mut case = Case::draw(scheme, Scale::Small, &mut random, &options);
+        if options.faults && random.one_in(2) {
+            case.faults.decay = 100;
+        }
+        if random.one_in(6) {
+            case.refuse(&mut random);
+        }
+        case.workload.narrow(&mut random);
+        let (cuts, scrubs) = (random.one_in(2), random.one_in(2));
+        *description = format!("with held operations, power cuts {cuts}, scrubs {scrubs}, {}", case.description);
+        let rots = case.faults.decay > 0;
+        let holds = Holds::new(&mut random);
+        let mut tester = Tester::new(case, random, options);
+        tester.scrubs = scrubs.then(|| Scrubs::new(seed, rots));
+        tester.holds = Some(holds);
+        if cuts { tester.run_crashes() } else { tester.run() }
+    })
+}
+
 /// Runs the cases that the replay line of a failure names. The cases are the fault, crash, refusal,
-/// damage and scrub cases `seed` of `scheme`, or only the cases of the kind in `options`.
+/// damage, scrub and hold cases `seed` of `scheme`, or only the cases of the kind in `options`.
 ///
 /// # Errors
 /// Returns the first violation.
@@ -145,6 +174,7 @@ pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
             CaseKind::Refusals => run_refusal_case,
             CaseKind::Damage => run_damage_case,
             CaseKind::Scrubs => run_scrub_case,
+            CaseKind::Holds => run_hold_case,
         };
         report.add(&run(scheme, seed, options)?);
     }
@@ -198,6 +228,7 @@ struct Tester {
     refuses: bool,
     saboteur: Saboteur,
     scrubs: Option<Scrubs>,
+    holds: Option<Holds>,
     setup: Setup,
     /// State of the power; `None` in a case without cuts.
     power: Option<Power>,
@@ -238,6 +269,7 @@ impl Tester {
             refuses: case.refuses,
             saboteur: Saboteur::new(options.sabotage),
             scrubs: None,
+            holds: None,
             setup: case.setup,
             power: None,
             promised_in_slots: BTreeMap::new(),
@@ -271,7 +303,7 @@ impl Tester {
 
     /// Handles the next event. Returns false once every request of the workload has finished.
     fn step(&mut self) -> Result<bool, String> {
-        let arrival = self.workload.next_at().filter(|_| !self.is_checking());
+        let arrival = self.next_arrival_at().filter(|_| !self.is_checking());
         let due = self.drives.iter().filter_map(Drive::next_due).min();
         let vanishes = self.faults.vanishes.map(|(_, when)| when).filter(|_| arrival.is_some());
         let timeout = self.timeout();
@@ -289,7 +321,7 @@ impl Tester {
         } else if due == Some(next) {
             self.answer();
         } else if arrival == Some(next) {
-            let arrival = self.workload.next(&mut self.random);
+            let arrival = self.next_arrival();
             self.submit(arrival);
         } else {
             self.call_at_timer(next);
@@ -331,8 +363,9 @@ impl Tester {
 
     fn start(&mut self, operation: Operation<Tags>) {
         for operation in self.saboteur.pass(operation, &mut self.random) {
-            let drive = &mut self.drives[usize::from(operation.target)];
-            drive.start(self.now, operation, &mut self.random);
+            let (member, block) = (operation.target, self.block_of(&operation).filter(|_| self.holds.is_some()));
+            self.drives[usize::from(member)].start(self.now, operation, &mut self.random);
+            self.hold(member, block);
         }
     }
 
@@ -467,37 +500,45 @@ impl Tester {
         let slots = view.layout.slots.filter(|_| self.random.one_in(2));
         if let Some(region) = slots {
             let slot = Slot(self.random.below(u64::from(region.count)) as u32);
-            let Some(entry) = view.map.in_slot(slot) else { return };
-            let sector = region.first_sector + u64::from(slot.0) * size.sectors() + self.random.below(size.sectors());
-            let drive = &mut self.drives[usize::from(region.member.0)];
-            if drive.under_way(SectorRange::new(sector, 1), OpKind::changes_content).is_some() {
-                return;
-            }
-            let rots = self.random.one_in(2) && self.volume.is_trusted(slot);
-            if self.trace {
-                let how = if rots { "rots" } else { "cannot be read" };
-                eprintln!("{} {region:?}: sector {sector} {how}, of {slot:?}, {entry:?}", self.now);
-            }
-            if rots {
-                drive.rot(sector);
-                if region.kind == SlotKind::Cache {
-                    let first = size.first_sector(entry.block);
-                    self.shadow.distrust(SectorRange::new(first, size.sectors()));
-                }
-            } else {
-                drive.spoil(sector)
-            }
-            if entry.dirty {
-                self.atlas.suspect(entry.block);
-            }
-            if entry.dirty && rots && self.has_log() {
-                self.note_rot_in_log(entry.block);
-            }
+            self.decay_slot(slot);
         } else {
             let block = Block(self.random.below(view.layout.total_blocks()));
             let (member, first, _) = view.layout.home_of(block);
             self.drives[usize::from(member.0)].spoil(first + self.random.below(size.sectors()));
             self.atlas.suspect(block);
+        }
+    }
+
+    /// Lets a sector of `slot` become unreadable or rot.
+    fn decay_slot(&mut self, slot: Slot) {
+        let view = self.volume.view();
+        let size = view.block();
+        let Some(region) = view.layout.slots else { return };
+        let Some(entry) = view.map.in_slot(slot) else { return };
+        let sector = region.first_sector + u64::from(slot.0) * size.sectors() + self.random.below(size.sectors());
+        let drive = &mut self.drives[usize::from(region.member.0)];
+        if drive.under_way(SectorRange::new(sector, 1), OpKind::changes_content).is_some() {
+            return;
+        }
+        let rots = self.random.one_in(2) && self.volume.is_trusted(slot);
+        if self.trace {
+            let how = if rots { "rots" } else { "cannot be read" };
+            eprintln!("{} {region:?}: sector {sector} {how}, of {slot:?}, {entry:?}", self.now);
+        }
+        if rots {
+            drive.rot(sector);
+            if region.kind == SlotKind::Cache {
+                let first = size.first_sector(entry.block);
+                self.shadow.distrust(SectorRange::new(first, size.sectors()));
+            }
+        } else {
+            drive.spoil(sector)
+        }
+        if entry.dirty {
+            self.atlas.suspect(entry.block);
+        }
+        if entry.dirty && rots && self.has_log() {
+            self.note_rot_in_log(entry.block);
         }
     }
 
@@ -539,6 +580,7 @@ impl Tester {
     /// waited for.
     fn settle(&mut self) -> Result<(), String> {
         self.faults = Faults { decay: 0, vanishes: None };
+        self.holds = None;
         self.drives.iter_mut().for_each(Drive::calm);
         self.idle()?;
         self.check_reasons()

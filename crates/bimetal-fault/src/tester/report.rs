@@ -19,11 +19,13 @@ pub enum CaseKind {
     Damage,
     /// Scrubs begin again and again.
     Scrubs,
+    /// Drives hold operations back, and requests arrive for the blocks of these operations.
+    Holds,
 }
 
 impl CaseKind {
     /// All kinds, in the order in which a seed runs them.
-    pub const ALL: [Self; 5] = [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage, Self::Scrubs];
+    pub const ALL: [Self; 6] = [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage, Self::Scrubs, Self::Holds];
 
     /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl CaseKind {
             Self::Refusals => "refusals",
             Self::Damage => "damage",
             Self::Scrubs => "scrubs",
+            Self::Holds => "holds",
         }
     }
 }
@@ -94,6 +97,8 @@ pub struct Report {
     pub scrubs: u64,
     /// See [`scrubs`](Self::scrubs).
     pub scrub_findings: u64,
+    /// Number of operations that drives held back.
+    pub held: u64,
     /// Number of damaged pages of metadata that were written again.
     pub pages_mended: u64,
     /// Number of power cuts.
@@ -183,6 +188,7 @@ impl Report {
         self.read_only += other.read_only;
         self.scrubs += other.scrubs;
         self.scrub_findings += other.scrub_findings;
+        self.held += other.held;
         self.pages_mended += other.pages_mended;
         self.cuts += other.cuts;
         self.cut_recoveries += other.cut_recoveries;
@@ -208,6 +214,9 @@ impl fmt::Display for Report {
                 ", {} scrubs ({} bad blocks, {} pages mended)",
                 self.scrubs, self.scrub_findings, self.pages_mended
             )?;
+        }
+        if self.held > 0 {
+            write!(f, ", {} operations held back", self.held)?;
         }
         if self.plain_disks > 0 {
             write!(f, ", {} homes used as plain disks", self.plain_disks)?;
