@@ -99,6 +99,8 @@ pub(crate) struct LogTail<P> {
     claims: VecDeque<(Position, Position)>,
     /// End of the last segment that holds blocks or records.
     content_end: Position,
+    /// End of the last segment that holds blocks.
+    blocks_end: Position,
     /// Time of the last append.
     appended_at: Nanoseconds,
 }
@@ -121,6 +123,7 @@ impl<P> LogTail<P> {
             stable_on_drive: 0,
             claims: VecDeque::new(),
             content_end: 0,
+            blocks_end: 0,
             appended_at: Nanoseconds::ZERO,
         }
     }
@@ -276,6 +279,9 @@ impl<P> LogTail<P> {
         let fit = (RECORDS_PER_PAGE - segment.pieces.len()).min(records.len());
         segment.records = records.drain(..fit).collect();
         self.head = segment.end();
+        if !segment.pieces.is_empty() {
+            self.blocks_end = self.head;
+        }
         if !segment.pieces.is_empty() || !segment.records.is_empty() {
             self.content_end = self.head;
         }
@@ -397,7 +403,7 @@ impl<P> LogTail<P> {
     /// Sets the positions that a recovery found: everything from `tail` to `head` is stable.
     pub(crate) fn recovered(&mut self, tail: Position, head: Position) {
         (self.tail, self.head, self.stable, self.stable_on_drive) = (tail, head, head, head);
-        self.content_end = head;
+        (self.content_end, self.blocks_end) = (head, head);
     }
 
     /// Records that the next recovery will check the content from `from` on again, because the
@@ -407,8 +413,9 @@ impl<P> LogTail<P> {
     }
 
     /// Returns true if the log holds any blocks, whether or not their content is still the newest.
+    /// Records and notes without blocks do not count: after a crash they bring no content back.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.head() > self.tail
+        self.is_filling() || self.blocks_end > self.tail
     }
 
     /// Returns true if the log holds blocks that no migration has given up yet. Blocks that were
