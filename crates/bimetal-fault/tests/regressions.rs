@@ -33,6 +33,47 @@ fn a_discard_of_a_part_gives_up_the_clean_copy() {
     assert!(scene.volume.view().map.get(Block(0)).is_none(), "it would change when it is evicted");
 }
 
+/// Regression: a discard at a home that was gone dropped the clean copies of the blocks at its
+/// ends, and nothing else had the sectors outside of the discard.
+#[test]
+fn discard_on_a_home_that_is_gone_drops_no_copy() {
+    for (start, sectors) in [(0, 16), (100, 156)] {
+        let mut scene = Scene::new("smart-response", &[("mode", "maximized")], 64, 8000);
+        scene.read(0, 128).unwrap();
+        scene.read(128, 128).unwrap();
+        scene.volume.member_gone(scene.now, MemberId(HDD));
+        scene.answer(|_| Verdict::Done);
+        assert!(scene.read(32, 64).is_ok(), "the copy has the sectors");
+        assert_eq!(scene.run(OpKind::Discard, start, sectors), Status::Gone);
+        assert!(scene.read(32, 64).is_ok(), "the discard does not touch the sectors");
+    }
+}
+
+/// Regression: a migration that took longer than half a second left a note in the log. The log
+/// counted as in use, so discards did not reach home until the next migration.
+#[test]
+fn discard_reaches_home_after_a_long_migration() {
+    let mut scene = Scene::new("griffin", &[("timeout", "10s"), ("read_threshold", "off")], 64, 30_000);
+    scene.send(OpKind::Write, 0, 128);
+    scene.answer(|_| Verdict::Done);
+    let goes_home = |operation: &Operation<Tags>| touches(operation, SSD, OpKind::Write, 0, 128);
+    for _ in 0..2 {
+        scene.pass(
+            Nanoseconds::from_seconds(11),
+            |operation| {
+                if goes_home(operation) { Verdict::Waits } else { Verdict::Done }
+            },
+        );
+    }
+    assert_eq!(scene.waiting.len(), 1, "the migration writes home");
+    scene.answer(|_| Verdict::Done);
+    assert!(!scene.volume.view().moving && scene.volume.view().map.is_empty());
+    scene.send(OpKind::Discard, 0, 128);
+    let is_discard = |operation: &Operation<Tags>| touches(operation, SSD, OpKind::Discard, 0, 128);
+    scene.answer(|operation| if is_discard(operation) { Verdict::Waits } else { Verdict::Done });
+    assert_eq!(scene.waiting.len(), 1, "home gets the discard");
+}
+
 #[test]
 fn a_move_does_not_put_old_content_over_a_write_in_place() {
     let settings = [("mode", "maximized"), ("stream_bypass", "8KiB"), ("idle", "1h")];

@@ -308,15 +308,16 @@ impl<P: Payload> Volume<P> {
     /// Drops clean copies from which home may differ now: at the ends of the range, and in the
     /// whole range if the operation failed. If clean copies that differ from home stayed, reads
     /// would return their content until the copies are evicted, and other content after the
-    /// eviction.
+    /// eviction. Copies of a home that is gone stay, because nothing else has their content.
     fn give_up_copies(&mut self, sectors: SectorRange) {
         let blocks = self.view.layout.block.touched(sectors);
-        while let Some(run) = self.next_granted(blocks) {
+        let granted = self.view.map.granted_runs(blocks).filter(|run| !self.home_is_gone(run.first));
+        for run in granted.collect::<Vec<_>>() {
             self.owe(run);
             self.leave_granted(run);
         }
         for block in self.blocks_off_home(blocks) {
-            if self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty) {
+            if self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty) && !self.home_is_gone(block) {
                 self.send_home(block);
             }
         }
@@ -324,12 +325,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Drops clean copies of the blocks that a part of a write placed at home, because the part is
-    /// not in the block map: home may have the old or the new content. Copies of a home that is
-    /// gone stay.
+    /// not in the block map: home may have the old or the new content.
     pub(super) fn give_up_copies_of(&mut self, job: &WriteJob<P>) {
-        if job.home_status == Status::Gone {
-            return;
-        }
         for run in job.homes() {
             self.give_up_copies(self.sectors_of(job.sectors(), run));
         }

@@ -88,8 +88,12 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if the member that is home of `block` can be read.
     pub(super) fn home_can_be_read(&self, block: Block) -> bool {
-        let (home, ..) = self.view.layout.home_of(block);
-        self.view.member(home).state != MemberState::Failed && !self.is_unreadable(home)
+        !self.home_is_gone(block) && !self.is_unreadable(self.view.layout.home_of(block).0)
+    }
+
+    /// Returns true if the member that is home of `block` has failed.
+    pub(super) fn home_is_gone(&self, block: Block) -> bool {
+        self.view.member(self.view.layout.home_of(block).0).state == MemberState::Failed
     }
 
     /// Queues a run behind the earlier changes of its blocks, and compares the run.
