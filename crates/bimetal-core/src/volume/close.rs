@@ -43,7 +43,8 @@ impl Closing {
 
 /// Returns the last write of a cache that closes. The marks are cleared only if home surely has the
 /// content of all clean copies: its commit was `sure`, and no change is under way
-/// (`nothing_open`).
+/// (`nothing_open`). The commit flushes no home that is gone. Such a home may have newer or older
+/// content than its clean copies when it is back.
 fn last_write(has_marks: bool, sure: bool, nothing_open: bool) -> LastWrite {
     if has_marks && sure && nothing_open { LastWrite::Unmarked } else { LastWrite::Note }
 }
@@ -89,7 +90,8 @@ impl<P: Payload> Volume<P> {
             self.announce_equal();
         }
         let has_marks = self.store.cache().is_some() && self.view.slots_online();
-        let sure = status == Status::Done && !self.homes_have_failed_since(0);
+        let has_homes = self.view.layout.homes().iter().all(|&home| self.is_present(home));
+        let sure = status == Status::Done && has_homes && !self.homes_have_failed_since(0);
         let nothing_open = self.requests.promotions.is_empty() && self.mover.is_idle() && self.may_checkpoint();
         match last_write(has_marks, sure, nothing_open) {
             LastWrite::Unmarked => {

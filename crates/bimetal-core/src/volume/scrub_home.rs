@@ -93,7 +93,12 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if the member that is home of `block` has failed.
     pub(super) fn home_is_gone(&self, block: Block) -> bool {
-        self.view.member(self.view.layout.home_of(block).0).state == MemberState::Failed
+        !self.is_present(self.view.layout.home_of(block).0)
+    }
+
+    /// Returns true if a member has not failed.
+    pub(super) fn is_present(&self, member: MemberId) -> bool {
+        self.view.member(member).state != MemberState::Failed
     }
 
     /// Queues a run behind the earlier changes of its blocks, and compares the run.
