@@ -523,6 +523,29 @@ mod tests {
         }
     }
 
+    /// Blocks count from the moment at which they are in the buffer until they are given up. Notes
+    /// and records do not count.
+    #[test]
+    fn log_is_in_use_while_it_holds_blocks() {
+        let mut log = LogTail::new(40, 4, false, 0);
+        assert!(log.fill_note() && !log.is_in_use(), "a note");
+        log.append(piece(1));
+        assert!(log.is_in_use(), "a block in the buffer");
+        let first = log.seal(&mut Vec::new()).first;
+        log.written(first);
+        assert!(log.is_in_use(), "a block on the drive");
+        let end = log.head();
+        log.open();
+        let first = log.seal(&mut vec![Record::Home { block: Block(1) }]).first;
+        log.written(first);
+        log.truncate(end, 0);
+        assert!(log.is_in_use(), "a task may read the block");
+        log.release(0);
+        assert!(!log.is_in_use() && log.head() > log.tail, "records are left");
+        log.recovered(end, log.head());
+        assert!(log.is_in_use(), "a recovery does not tell blocks from records");
+    }
+
     #[test]
     fn a_small_log_without_a_buffer_has_room() {
         for slots in 8..600 {
