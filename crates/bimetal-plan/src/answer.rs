@@ -74,6 +74,9 @@ pub struct Answer {
     pub rejected: Vec<Rejected>,
     /// Options that break the budgets least, if no option keeps them, with the budgets to relax.
     pub closest: Vec<Closest>,
+    /// Number of options that may be closer than those in `closest` and were left out, because the
+    /// catalogue has too many.
+    pub closest_left_out: u64,
     /// Hybrid that costs less than the best option and breaks the budgets least, with the budgets
     /// to relax, among the cheapest options of each scheme; null if the best option is a hybrid, if
     /// there is no best option, or if no hybrid costs less.

@@ -10,8 +10,14 @@
 //!
 //! Options run with all budgets widened up to the distance of the worst offered option. Most runs
 //! of the search for the closest options therefore stop early. The first few options, one for each
-//! scheme, run to their end. Parameters with other values than their defaults are tried only for
-//! the options that would be offered.
+//! scheme, run to their end. Above the price budget, further options of each scheme follow, in
+//! steps of the price: such an option soon shows the price at which the other budgets can be kept.
+//! No option with a higher price can then be closer. Parameters with other values than their
+//! defaults are tried only for the options that would be offered.
+//!
+//! A large catalogue has more options than a user waits for. So the search ends after a
+//! [number of runs](WORK_MAX), and the answer says how many options were left out that may be
+//! closer.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -29,6 +35,17 @@ use crate::search::{BATCH, BUILT_MAX, Search, Tried};
 
 /// Number of options offered within the price budget, and of options offered above that budget.
 const OFFERED: usize = 2;
+
+/// Work after which the search leaves the other options out, within the price budget and above that
+/// budget each: runs, where a judged option counts as [`JUDGED`] runs. If the worst ends of the
+/// ranges count, few options are near enough to shorten the search, so a quarter must do.
+const WORK_MAX: u64 = 6400;
+
+/// Number of runs that an option costs whose lifetime is computed.
+const JUDGED: u64 = 40;
+
+/// Factor between the prices of the options of a scheme that run first above the price budget.
+const PRICE_STEP: f64 = 1.1;
 
 /// Distance of an option from the budgets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,32 +177,77 @@ impl Nearest {
     }
 }
 
+/// The closest options.
+#[derive(Default)]
+pub struct Found {
+    /// Grid numbers of the closest options, the nearest option first.
+    pub indices: Vec<usize>,
+    /// Number of options that may be closer and were left out.
+    pub left_out: u64,
+}
+
+/// Outcome of the run of an option.
+struct Near {
+    /// The option; `None` if it breaks a budget by too much.
+    tried: Option<Tried>,
+    /// Set if the option's lifetime was computed.
+    was_judged: bool,
+    /// Part of the trace that refuted the option.
+    refuted_by: Option<usize>,
+}
+
+/// State of the search for the closest options of a group.
+struct Progressed {
+    nearest: Nearest,
+    /// Number of runs that may still be made.
+    work_left: u64,
+    /// Number of options that may be closer and were left out.
+    left_out: u64,
+    /// Part of the trace that refuted the last refuted option.
+    likely: Option<usize>,
+}
+
+impl Progressed {
+    fn up_to(work_max: u64) -> Self {
+        Self { nearest: Nearest::default(), work_left: work_max, left_out: 0, likely: None }
+    }
+}
+
 impl Search<'_> {
-    /// Finds the options that break the budgets least. Returns the grid numbers of the closest
-    /// options, the nearest option first.
+    /// Finds the options that break the budgets least.
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.
-    pub fn closest(&self, tried: &mut [Tried]) -> Result<Vec<usize>, SimulationError> {
+    pub fn closest(&self, tried: &mut [Tried]) -> Result<Found, SimulationError> {
+        self.closest_by(if self.sure { WORK_MAX / 4 } else { WORK_MAX }, tried)
+    }
+
+    /// As [`closest`](Self::closest), with at most `work_max` runs for options within the price
+    /// budget, and as many for options above that budget.
+    fn closest_by(&self, work_max: u64, tried: &mut [Tried]) -> Result<Found, SimulationError> {
         let possible = |tried: &Tried| !matches!(tried.outcome, Some(Outcome::Impossible(_)));
         let within = |tried: &Tried| self.too_dear(&tried.candidate).is_none();
         let options: Vec<usize> = (0..tried.len()).filter(|&at| possible(&tried[at])).collect();
         let steps = Steps::of(self.progress, Stage::Closest, options.len() as u64);
         let (within, beyond): (Vec<usize>, Vec<usize>) = options.into_iter().partition(|&at| within(&tried[at]));
-        let mut offered = Vec::new();
+        let (mut offered, mut left_out) = (Vec::new(), 0);
         for options in [within, beyond] {
             let (defaults, others): (Vec<usize>, Vec<usize>) =
                 options.into_iter().partition(|&at| tried[at].candidate.variant == 0);
-            let mut nearest = Nearest::default();
-            self.nearest(tried, self.in_turns(tried, defaults), &mut nearest, &steps)?;
-            let offered_with =
-                |at: &usize| nearest.0.iter().any(|(_, near)| tried[*near].candidate.builds_as(&tried[*at].candidate));
-            let others = others.into_iter().filter(offered_with).collect();
-            self.nearest(tried, others, &mut nearest, &steps)?;
-            offered.extend(nearest.0);
+            let mut group = Progressed::up_to(work_max);
+            self.nearest(tried, self.in_turns(tried, defaults), &mut group, &steps)?;
+            let near = |at: &usize| {
+                let builds = |(_, near): &(Off, usize)| tried[*near].candidate.builds_as(&tried[*at].candidate);
+                group.nearest.0.iter().any(builds)
+            };
+            let others = others.into_iter().filter(near).collect();
+            self.nearest(tried, others, &mut group, &steps)?;
+            offered.extend(group.nearest.0);
+            left_out += group.left_out;
         }
         offered.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(offered.into_iter().map(|(_, at)| tried[at].candidate.index).collect())
+        let indices = offered.into_iter().map(|(_, at)| tried[at].candidate.index).collect();
+        Ok(Found { indices, left_out })
     }
 
     /// Finds the hybrid that breaks the budgets least, if the best option has drives of one kind.
@@ -215,45 +277,61 @@ impl Search<'_> {
         });
         let options: Vec<usize> = cheapest.collect();
         let steps = Steps::of(self.progress, Stage::Closest, options.len() as u64);
-        let mut nearest = Nearest::default();
-        self.nearest(tried, options, &mut nearest, &steps)?;
-        Ok(nearest.0.first().map(|(_, at)| tried[*at].candidate.index))
+        let mut group = Progressed::up_to(WORK_MAX);
+        self.nearest(tried, options, &mut group, &steps)?;
+        Ok(group.nearest.0.first().map(|(_, at)| tried[*at].candidate.index))
     }
 
-    /// Simulates each of `options` that may be nearer than the options in `nearest`.
+    /// Simulates each of `options` that may be nearer than the options in `group`, until the work
+    /// of the group is done.
     fn nearest(
         &self,
         tried: &mut [Tried],
         options: Vec<usize>,
-        nearest: &mut Nearest,
+        group: &mut Progressed,
         steps: &Steps<'_>,
     ) -> Result<(), SimulationError> {
-        for batch in options.chunks(BATCH) {
-            let worst = nearest.worst();
-            let runs: Result<Vec<Option<Tried>>, _> = batch
-                .par_iter()
-                .with_max_len(1)
-                .map(|&at| {
-                    let room = self.room(&tried[at].candidate, worst).filter(|_| !self.knows_all_of(&tried[at]));
-                    let run = room.map_or(Ok(None), |room| self.within(&tried[at].candidate, room));
-                    steps.over();
-                    run
-                })
-                .collect();
-            for (&at, run) in batch.iter().zip(runs?) {
-                if let Some(run) = run {
-                    tried[at] = run;
+        let mut options = options.into_iter().peekable();
+        while options.peek().is_some() {
+            let worst = group.nearest.worst();
+            // Options that cannot be nearer, or are known, need no run and so no place in a batch.
+            let mut batch: Vec<(usize, f64)> = Vec::new();
+            while batch.len() < BATCH
+                && let Some(at) = options.next()
+            {
+                match self.room(&tried[at].candidate, worst) {
+                    Some(_) if self.knows_all_of(&tried[at]) => group.nearest.add(tried, at, self.budgets),
+                    Some(_) if group.work_left == 0 => group.left_out += 1,
+                    Some(room) => {
+                        batch.push((at, room));
+                        continue;
+                    }
+                    None => {}
                 }
-                if self.knows_all_of(&tried[at]) {
-                    nearest.add(tried, at, self.budgets);
+                steps.over();
+            }
+            let likely = group.likely;
+            let run = |&(at, room): &(usize, f64)| {
+                let run = self.within(&tried[at].candidate, room, likely);
+                steps.over();
+                run
+            };
+            let runs: Result<Vec<Near>, _> = batch.par_iter().with_max_len(1).map(run).collect();
+            for (&(at, _), near) in batch.iter().zip(runs?) {
+                let work = if near.was_judged { JUDGED } else { 1 };
+                group.work_left = group.work_left.saturating_sub(work);
+                group.likely = near.refuted_by.or(group.likely);
+                if let Some(run) = near.tried {
+                    tried[at] = run;
+                    group.nearest.add(tried, at, self.budgets);
                 }
             }
         }
         Ok(())
     }
 
-    /// Returns the options in the order in which they run: first one per scheme, then by known
-    /// distance.
+    /// Returns the options in the order in which they run: first one per scheme, then one per
+    /// scheme and step of the price above the price budget, then by known distance.
     fn in_turns(&self, tried: &[Tried], mut options: Vec<usize>) -> Vec<usize> {
         let late = |tried: &Tried| self.budgets.iter().map(|budget| self.bounds.late(&tried.candidate, budget)).max();
         let came_to = |tried: &Tried| match tried.outcome {
@@ -265,15 +343,20 @@ impl Search<'_> {
             let (least, late, came_to) = key(at);
             (least.without_factor, least.times.to_bits(), late, std::cmp::Reverse(came_to), at)
         });
-        let mut of_scheme: HashMap<&str, usize> = HashMap::new();
-        let turn = |at: &usize| {
-            let turn = of_scheme.entry(tried[*at].candidate.scheme.name).or_default();
-            *turn += 1;
-            *turn
+        let mut next: HashMap<&str, f64> = HashMap::new();
+        let begins_a_step = |at: &usize| {
+            let Candidate { scheme, .. } = &tried[*at].candidate;
+            let least = self.least(&tried[*at].candidate).times;
+            let next = next.entry(scheme.name).or_insert(0.0);
+            let begins = least >= *next;
+            if begins {
+                *next = least * PRICE_STEP;
+            }
+            begins
         };
-        let turns: Vec<usize> = options.iter().map(turn).collect();
-        let (first, rest): (Vec<_>, Vec<_>) = options.into_iter().zip(turns).partition(|(_, turn)| *turn == 1);
-        first.into_iter().chain(rest).map(|(at, _)| at).collect()
+        let (mut first, rest): (Vec<usize>, Vec<usize>) = options.into_iter().partition(begins_a_step);
+        first.extend(rest);
+        first
     }
 
     /// Returns a lower bound of an option's distance, from its price.
@@ -305,20 +388,98 @@ impl Search<'_> {
         tried.judged && tried.figures().is_some_and(knows)
     }
 
-    /// Runs an option until it breaks a budget by more than the factor `room`. Returns `None` if
-    /// the run was stopped for this reason.
-    fn within(&self, candidate: &Candidate, room: f64) -> Result<Option<Tried>, SimulationError> {
+    /// Runs an option until it breaks a budget by more than the factor `room`.
+    fn within(&self, candidate: &Candidate, room: f64, likely: Option<usize>) -> Result<Near, SimulationError> {
         let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Cost);
         let wider: Vec<Budget> = others.map(|budget| budget.wider(room)).collect();
         let search = Search { budgets: &wider, ..*self };
         let mut tried = search.try_one(candidate.clone(), &[], false)?;
-        search.judge(&mut tried, None)?;
-        let Some(figures) = tried.figures().filter(|_| tried.keeps_all()) else { return Ok(None) };
+        search.judge(&mut tried, likely)?;
+        let figures = tried.figures();
+        let refuted_by = figures.and_then(|figures| figures.refuted.as_ref()?.part);
+        let was_judged = figures.is_some_and(|figures| figures.lives.is_some());
+        let Some(figures) = figures.filter(|_| tried.keeps_all()) else {
+            return Ok(Near { tried: None, was_judged, refuted_by });
+        };
         let mut reasons: Vec<String> = broken(figures, self.budgets).iter().map(Broken::reason).collect();
         if self.sure && reasons.is_empty() {
             reasons.push("not proven: the trace is too short, or not every window keeps the budgets".to_owned());
         }
         tried.reasons = reasons;
-        Ok(Some(tried))
+        Ok(Near { tried: Some(tried), was_judged, refuted_by })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use bimetal_core::schemes;
+    use bimetal_core::units::Bytes;
+    use bimetal_sim::lifetime::KnownWear;
+    use bimetal_sim::setup::Choices;
+    use bimetal_sim::simulator::Replay;
+    use bimetal_sim::survey::Survey;
+    use bimetal_trace::Request;
+    use bimetal_trace::synthetic::{Generator, WorkloadSpec};
+
+    use super::*;
+    use crate::bounds::Bounds;
+    use crate::catalogue::{Catalogue, Kind};
+    use crate::evaluate::{Evaluator, Load};
+    use crate::grid::Grid;
+    use crate::tests::Nobody;
+
+    /// A search that may make few runs offers what it has found, and counts the options that it
+    /// left out.
+    #[test]
+    fn search_for_the_closest_ends_and_counts_what_it_left_out() {
+        let requests: Vec<Request> =
+            Generator::new(&[WorkloadSpec::new(500, Bytes::from_mib(32))], 1).unwrap().collect();
+        let common = Choices::default();
+        let survey = Survey::of(&requests, common.block, &|_| {}).unwrap();
+        let load = Load::new(requests, survey, 0.0);
+        let catalogue = Catalogue::parse(
+            "[[drive]]\nmodel = \"intel-x25-e-32gb\"\nsizes = [\"1GiB\", \"2GiB\", \"4GiB\"]\n\
+             prices_usd = [5, 8, 13]\ndate = \"d\"\nsource = \"s\"\n\
+             [[drive]]\nmodel = \"seagate-barracuda-7200.12-1tb\"\nsizes = [\"1TB\"]\nprices_usd = [10]\ndate = \"d\"\nsource = \"s\"\n",
+            "shop",
+        )
+        .unwrap();
+        let grid = Grid {
+            schemes: schemes::ALL,
+            ssds: catalogue.of_kind(Kind::Ssd),
+            hdds: catalogue.of_kind(Kind::Hdd),
+            several: Vec::new(),
+            logs: Vec::new(),
+            set: &[],
+            vary: &[],
+            controller_usd: BTreeMap::new(),
+        };
+        let candidates = grid.candidates();
+        let budgets = [Budget::cost(16.0), Budget::parse("p99<1us").unwrap()];
+        let replay = Replay::Timed { speedup: 1.0 };
+        let bounds = Bounds::of(&load, &common, replay, &budgets, &candidates);
+        let (known_wear, simulations) = (KnownWear::default(), AtomicU64::new(0));
+        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let search = Search {
+            evaluator: &evaluator,
+            grown: None,
+            budgets: &budgets,
+            bounds: &bounds,
+            progress: &Nobody,
+            simulations: &simulations,
+            sure: false,
+        };
+        let closest_by = |work_max| {
+            let mut tried: Vec<Tried> =
+                candidates.iter().map(|one| Tried::left_out(one.clone(), "not run".to_owned())).collect();
+            search.closest_by(work_max, &mut tried).unwrap()
+        };
+        let all = closest_by(u64::MAX);
+        assert_eq!((all.indices.len(), all.left_out), (2 * OFFERED, 0));
+        let some = closest_by(1);
+        assert!(!some.indices.is_empty() && some.left_out > 0, "{:?} and {} left out", some.indices, some.left_out);
+        assert_eq!((closest_by(0).indices.len(), closest_by(0).left_out > some.left_out), (0, true));
     }
 }

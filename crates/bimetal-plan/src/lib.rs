@@ -242,6 +242,18 @@ impl Planned {
         Some(format!("after {years} years of growth, {} times the load: {shown}{life}", short(times)))
     }
 
+    /// Returns a sentence about the options that may be closer than the closest options offered,
+    /// and were not run; `None` if there are none.
+    pub fn closest_left_out(&self) -> Option<String> {
+        let left_out = self.answer.closest_left_out;
+        (left_out > 0).then(|| {
+            format!(
+                "{} that may be closer were not run: `--schemes` and a shorter `--catalog` leave fewer to run",
+                bimetal_core::units::counted(left_out, "further option")
+            )
+        })
+    }
+
     /// Returns a sentence about the options left out because their map is too large, with a command
     /// that helps.
     pub fn left_out_for_their_map(&self) -> Option<String> {
@@ -322,9 +334,10 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         false => search.cheapest_first(candidates)?,
     };
     let nearest = match search.best(&tried) {
-        Some(_) => Vec::new(),
+        Some(_) => closest::Found::default(),
         None => search.closest(&mut tried)?,
     };
+    let (nearest, closest_left_out) = (nearest.indices, nearest.left_out);
     let hybrid = search.closest_hybrid(&mut tried)?;
     let steps = Steps::of(progress, Stage::Confidence, 3);
     if !question.exhaustive {
@@ -385,6 +398,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     if let Some(WithThinkTimes::Keeps(tried)) = &with_think_times {
         planned.answer.with_think_times = Some(Described::of(tried, &question.budgets, question.common.block));
     }
+    planned.answer.closest_left_out = closest_left_out;
     planned.note_break_even(&rivals);
     planned.answer.run.simulations = simulations.load(Ordering::Relaxed);
     planned.answer.run.wall_s = began.elapsed().as_secs_f64();
@@ -520,6 +534,7 @@ fn planned(
         pareto: front.into_iter().map(described).collect(),
         rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
         closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets, question.common.block)).collect(),
+        closest_left_out: 0,
         closest_hybrid: None,
         confidence: None,
         sensitivity: Vec::new(),

@@ -102,7 +102,8 @@ fn verdict(planned: &Planned) -> String {
                 let advice = escaped(&closest.advice());
                 let _ = write!(text, "<li>{}: {advice}</li>", escaped(&closest.option.name));
             }
-            writeln!(text, "</ul>")
+            let left_out = planned.closest_left_out().map_or_else(String::new, |line| format!("<p>{line}.</p>"));
+            writeln!(text, "</ul>{}", left_out.replace('`', ""))
         }
     };
     for line in planned.after_growth().into_iter().chain(planned.left_out_for_their_map()) {

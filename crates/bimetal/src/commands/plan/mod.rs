@@ -460,6 +460,9 @@ fn text(planned: &Planned) -> String {
             for closest in &answer.closest {
                 let _ = writeln!(text, "  {}: {}", closest.option.name, closest.advice());
             }
+            if let Some(left_out) = planned.closest_left_out() {
+                let _ = writeln!(text, "  {left_out}");
+            }
         }
     }
     if let Some(left_out) = planned.left_out_for_their_map() {
