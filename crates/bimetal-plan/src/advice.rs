@@ -383,6 +383,18 @@ impl Confidence {
         self.budgets.iter().find(|spread| spread.budget == budget.text)
     }
 
+    /// Takes back the proof of each of `budgets` that the worst figure breaks: the proof was of
+    /// wider limits.
+    pub(crate) fn tighten(&mut self, budgets: &[Budget]) {
+        for spread in &mut self.budgets {
+            let budget = budgets.iter().find(|budget| budget.text == spread.budget);
+            if budget.is_some_and(|budget| !budget.kept_by(spread.short_end)) {
+                (spread.proven, spread.kept_in_windows, spread.kept_in_second_half) = (false, None, false);
+            }
+        }
+        self.proven &= self.budgets.iter().all(|spread| spread.proven);
+    }
+
     /// Returns the budgets that need a proof, and for which the trace is too short.
     pub(crate) fn lacks<'b>(&self, figures: &Figures, budgets: &'b [Budget]) -> Vec<&'b Budget> {
         let wears = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
@@ -707,6 +719,20 @@ mod tests {
             proven,
             needs_volatile_cache: false,
             lacks_times: false,
+        }
+    }
+
+    /// Regression: a plan called an option kept that broke a budget. The option had been proved with
+    /// all budgets widened.
+    #[test]
+    fn proof_of_a_wider_limit_is_taken_back() {
+        let of = |worst_ms| Spread { short_end: Some(worst_ms), ..spread(Some((10, 10)), true) };
+        let proved = |spread: Spread| Confidence { budgets: vec![spread], proven: true, ..Confidence::default() };
+        let budgets = [Budget::parse("p99<5ms").unwrap()];
+        for (worst_ms, verdict) in [(4.0, "kept"), (6.0, NOT_PROVEN)] {
+            let mut confidence = proved(of(worst_ms));
+            confidence.tighten(&budgets);
+            assert_eq!((confidence.verdict().as_str(), confidence.proven), (verdict, verdict == "kept"));
         }
     }
 

@@ -406,6 +406,11 @@ impl Search<'_> {
             reasons.push("not proven: the trace is too short, or not every window keeps the budgets".to_owned());
         }
         tried.reasons = reasons;
+        if let Some(Outcome::Done(figures)) = &mut tried.outcome
+            && let Some(confidence) = &mut figures.confidence
+        {
+            confidence.tighten(self.budgets);
+        }
         Ok(Near { tried: Some(tried), was_judged, refuted_by })
     }
 }
