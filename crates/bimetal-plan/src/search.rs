@@ -136,6 +136,15 @@ impl Tried {
         }
     }
 
+    /// Records the reason for which the option is not proven, where the worst ends of the ranges
+    /// count.
+    fn note_refuted(&mut self, refuted: Refuted) {
+        self.reasons.push(refuted.reason.clone());
+        if let Some(Outcome::Done(figures)) = &mut self.outcome {
+            figures.refuted = Some(refuted);
+        }
+    }
+
     /// Returns true if the option was left out only because another option of its price is faster.
     fn is_slower(&self) -> bool {
         matches!(self.reasons.as_slice(), [reason] if reason == SLOWER || reason.starts_with(TOO_SLOW))
@@ -552,7 +561,10 @@ impl Search<'_> {
             return Ok(());
         }
         tried.judged = true;
-        let Ok(parts) = self.play_parts(tried, likely)? else { return Ok(()) };
+        let parts = self.play_parts(tried, likely)?;
+        if !tried.reasons.is_empty() {
+            return Ok(());
+        }
         let of_life = |budget: &&Budget| budget.needs_lives();
         if self.grown.is_some() || self.budgets.iter().any(|budget| of_life(&budget)) {
             self.look_at_flash(tried)?;
@@ -561,42 +573,32 @@ impl Search<'_> {
         reasons.extend(self.judge_grown(candidate, figures)?);
         reasons.extend(self.budgets.iter().filter(of_life).filter_map(|budget| figures.breaks(budget)));
         if self.sure && reasons.is_empty() {
-            let verdict = self.proof(candidate, None).find_by(parts, figures)?;
-            *reasons = self.judge_short_ends(figures, verdict);
+            match self.proof(candidate, None).find_by(parts, figures)? {
+                Ok(confidence) => *reasons = self.judge_short_ends(figures, confidence),
+                Err(refuted) => tried.note_refuted(refuted),
+            }
         }
         Ok(())
     }
 
     /// Plays the parts of the trace if the worst ends of the ranges count. If a part refutes the
     /// option, the option gets the reason.
-    fn play_parts(
-        &self,
-        tried: &mut Tried,
-        likely: Option<usize>,
-    ) -> Result<Result<Option<PlayedParts>, ()>, SimulationError> {
-        let Tried { candidate, outcome: Some(Outcome::Done(figures)), reasons, .. } = tried else {
-            return Ok(Ok(None));
-        };
-        if !self.sure {
-            return Ok(Ok(None));
+    fn play_parts(&self, tried: &mut Tried, likely: Option<usize>) -> Result<Option<PlayedParts>, SimulationError> {
+        if !self.sure || tried.figures().is_none() {
+            return Ok(None);
         }
-        Ok(self.proof(candidate, likely).play_parts()?.map_err(|refuted| {
-            reasons.push(refuted.reason.clone());
-            figures.refuted = Some(refuted);
-        }))
+        Ok(match self.proof(&tried.candidate, likely).play_parts()? {
+            Ok(parts) => parts,
+            Err(refuted) => {
+                tried.note_refuted(refuted);
+                None
+            }
+        })
     }
 
     /// Returns the budgets that the worst end of their figure's range breaks, and the budgets that
     /// cannot be proven.
-    fn judge_short_ends(&self, figures: &mut Figures, verdict: Result<Confidence, Refuted>) -> Vec<String> {
-        let confidence = match verdict {
-            Ok(confidence) => confidence,
-            Err(refuted) => {
-                let reason = refuted.reason.clone();
-                figures.refuted = Some(refuted);
-                return vec![reason];
-            }
-        };
+    fn judge_short_ends(&self, figures: &mut Figures, confidence: Confidence) -> Vec<String> {
         figures.go_by_short_ends(&confidence, self.budgets);
         let broken = self.budgets.iter().filter_map(|budget| figures.breaks(budget));
         let requests = counted_are(confidence.requests, "request");
