@@ -85,16 +85,18 @@ impl<P: Payload> Volume<P> {
         Status::Done
     }
 
-    /// Returns true if an answer must wait until the state durably records which copies are old.
+    /// Returns true if an answer must wait until the state durably records which copies are old, or
+    /// which member was taken out. Otherwise the slots of that member could count again after a
+    /// crash, and home may be newer.
     pub(super) fn must_tell_of_a_copy(&self) -> bool {
-        self.view.layout.is_mirrored() && self.must_await_state()
+        (self.view.layout.is_mirrored() || self.announcements.are_untold()) && self.must_await_state()
     }
 
     /// Returns true if requests must wait: a copy was taken out, and the remaining copies have not
     /// yet recorded that it is old. After a crash that copy could count again, and reads would
     /// change.
     pub(super) fn is_telling_of_a_copy(&self) -> bool {
-        self.must_tell_of_a_copy() && self.announcements.are_untold()
+        self.view.layout.is_mirrored() && self.must_await_state() && self.announcements.are_untold()
     }
 
     /// Returns the status of an answer that depends on which copies are old: an error if no copy

@@ -302,6 +302,10 @@ impl<P: Payload> Volume<P> {
                     job.phase = Phase::Placing;
                 }
                 Phase::Committing => {
+                    if self.must_tell_of_a_copy() {
+                        self.park(task, Job::Write(job));
+                        return self.await_announcement(task);
+                    }
                     let status = if job.worst() == Status::Done { self.status_if_forced(&job) } else { job.worst() };
                     return self.end_write(task, job, status);
                 }
