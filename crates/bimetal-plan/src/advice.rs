@@ -722,8 +722,8 @@ mod tests {
         }
     }
 
-    /// Regression: a plan called an option kept that broke a budget. The option had been proved with
-    /// all budgets widened.
+    /// Regression: a plan called an option kept that broke a budget. The option had been proved
+    /// with all budgets widened.
     #[test]
     fn proof_of_a_wider_limit_is_taken_back() {
         let of = |worst_ms| Spread { short_end: Some(worst_ms), ..spread(Some((10, 10)), true) };
