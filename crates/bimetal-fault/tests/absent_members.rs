@@ -151,3 +151,51 @@ fn forced_write_waits_until_home_records_that_the_ssd_is_gone() {
         assert_answer_holds(&mut story, scheme, forced, forced);
     }
 }
+
+/// Starts an os-managed volume whose SSD was gone and is back. The SSD is the home of unit 1, and a
+/// write of unit 0 is offloaded to it if `offloads` is set.
+fn back_under_os_managed(offloads: bool) -> (Story, u64) {
+    let mut story = Story::new(1, "os-managed", &[("flush_period", "off")], 2000);
+    story.unit = 1;
+    let own = story.write(0, 8);
+    story.unit = 0;
+    if offloads {
+        story.write(0, 8);
+    }
+    story.flush();
+    let now = story.now;
+    story.volume().member_gone(now, MemberId(SSD));
+    story.answer(|_| true);
+    story.volume = None;
+    story.waiting.clear();
+    (story, own)
+}
+
+/// Regression: an SSD that is a home and has the slots was gone for a moment. The home recorded
+/// that it was out, and no later start accepted the SSD, although nothing else had its blocks.
+#[test]
+fn ssd_that_is_a_home_is_accepted_with_an_empty_cache() {
+    let (mut story, own) = back_under_os_managed(false);
+    story.recover();
+    story.unit = 1;
+    assert_eq!(story.read(0, 8), [own; 8]);
+    story.unit = 0;
+    // The cache is in use again, and survives the next start.
+    let offloaded = story.write(0, 8);
+    story.flush();
+    story.cut_power();
+    story.recover();
+    assert_eq!(story.read(0, 8), [offloaded; 8]);
+}
+
+/// The slots of an SSD that was gone may be older than the disk. The volume starts without them
+/// once their loss is accepted, and the SSD's own blocks stay.
+#[test]
+fn old_slots_of_an_ssd_that_is_a_home_are_given_up() {
+    let (mut story, own) = back_under_os_managed(true);
+    let refused = story.try_to_recover(&[]).map(|_| ()).expect_err("slots with newer content would be given up");
+    assert!(refused.to_string().contains("--accept-loss"), "{refused}");
+    story.recover_giving_up();
+    story.unit = 1;
+    assert_eq!(story.read(0, 8), [own; 8]);
+}

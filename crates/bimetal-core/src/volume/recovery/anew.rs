@@ -81,6 +81,8 @@ impl<P: Payload> Recovery<P> {
             Anew::FlushingRest => self.write_new_superblock(0),
             Anew::Writing(begun) if begun < TURNS * COPIES => self.write_new_superblock(begun),
             Anew::Writing(_) => {
+                // A member that had been given up takes part again.
+                self.attached |= 1 << metadata.member.0;
                 self.step = Step::Cache(super::cache::CacheRecovery::default());
                 return self.read_superblocks();
             }

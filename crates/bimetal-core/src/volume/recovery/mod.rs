@@ -67,7 +67,7 @@ pub struct Recovery<P: Payload> {
     absent: u64,
     /// Members that were found read-only now, a bit each.
     refusing: u64,
-    /// Members that were taken out and are formatted anew, a bit each.
+    /// Members that were taken out, and whose metadata was formatted or made anew, a bit each.
     attached: u64,
     accept_loss: bool,
     /// Set if other programs may have written to the homes since the volume was closed.
@@ -472,6 +472,13 @@ impl<P: Payload> Recovery<P> {
             self.state.refusing = None;
         }
         let given_up = (self.state.failed & !self.attached) & 1 << slots.member.0 != 0;
+        if given_up && !self.volume.store.appends() && self.layout().homes().contains(&slots.member) {
+            // The member has the only copy of its own blocks, which nobody changed meanwhile. Only
+            // its slots are old.
+            self.step = Step::Cache(cache::CacheRecovery::default());
+            let what = "its cache is old: the other members went on without it";
+            return self.fail(|member, role| RecoveryError::Damaged { member, role, what }, slots.member);
+        }
         if given_up || self.is_out(slots.member) {
             let (is_needed, migrating) = (self.may_be_needed(), self.state.migrating);
             let error = |member, role| match is_needed {
