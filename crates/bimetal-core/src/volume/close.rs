@@ -90,7 +90,7 @@ impl<P: Payload> Volume<P> {
             self.announce_equal();
         }
         let has_marks = self.store.cache().is_some() && self.view.slots_online();
-        let has_homes = self.view.layout.homes().iter().all(|&home| self.is_present(home));
+        let has_homes = self.view.layout.homes().iter().all(|&home| !self.is_gone(home));
         let sure = status == Status::Done && has_homes && !self.homes_have_failed_since(0);
         let nothing_open = self.requests.promotions.is_empty() && self.mover.is_idle() && self.may_checkpoint();
         match last_write(has_marks, sure, nothing_open) {

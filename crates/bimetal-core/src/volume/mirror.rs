@@ -88,7 +88,7 @@ impl<P: Payload> Volume<P> {
     /// Returns true if an answer must wait until the state durably records which copies are old, or
     /// which member was taken out. Otherwise the slots of that member could count again after a
     /// crash, and home may be newer.
-    pub(super) fn must_tell_of_a_copy(&self) -> bool {
+    pub(super) fn must_tell_who_is_out(&self) -> bool {
         (self.view.layout.is_mirrored() || self.announcements.are_untold()) && self.must_await_state()
     }
 

@@ -621,7 +621,7 @@ impl<P: Payload> Volume<P> {
             Job::Read(job) => self.run_read(task, job),
             Job::Write(job) => self.run_write(task, job),
             Job::Range(job) => self.run_range(task, job),
-            Job::Flush(token, status) if self.must_tell_of_a_copy() => {
+            Job::Flush(token, status) if self.must_tell_who_is_out() => {
                 self.park(task, Job::Flush(token, status));
                 self.await_announcement(task);
             }

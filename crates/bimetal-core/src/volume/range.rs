@@ -157,7 +157,7 @@ impl<P: Payload> Volume<P> {
                 return self.await_commit(task, false);
             }
         }
-        if self.must_tell_of_a_copy() {
+        if self.must_tell_who_is_out() {
             self.park(task, Job::Range(job));
             return self.await_announcement(task);
         }

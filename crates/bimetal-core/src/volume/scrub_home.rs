@@ -15,7 +15,6 @@ use crate::block_map::{Entry, Slot};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
-use crate::scheme::MemberState;
 use crate::units::{SectorRange, Sectors};
 
 /// Blocks of one read: 512 KiB of 4 KiB blocks limit the time for which a request waits behind the
@@ -88,17 +87,12 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if the member that is home of `block` can be read.
     pub(super) fn home_can_be_read(&self, block: Block) -> bool {
-        !self.home_is_gone(block) && !self.is_unreadable(self.view.layout.home_of(block).0)
+        self.is_readable(self.view.layout.home_of(block).0)
     }
 
     /// Returns true if the member that is home of `block` has failed.
     pub(super) fn home_is_gone(&self, block: Block) -> bool {
-        !self.is_present(self.view.layout.home_of(block).0)
-    }
-
-    /// Returns true if a member has not failed.
-    pub(super) fn is_present(&self, member: MemberId) -> bool {
-        self.view.member(member).state != MemberState::Failed
+        self.is_gone(self.view.layout.home_of(block).0)
     }
 
     /// Queues a run behind the earlier changes of its blocks, and compares the run.

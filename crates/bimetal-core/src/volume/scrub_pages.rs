@@ -156,11 +156,11 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if a member is part of the volume and answers reads. A member that refuses
     /// writes is read, because the next start needs its pages.
-    fn is_readable(&self, member: MemberId) -> bool {
+    pub(super) fn is_readable(&self, member: MemberId) -> bool {
         !self.is_gone(member) && !self.is_unreadable(member)
     }
 
-    fn is_gone(&self, member: MemberId) -> bool {
+    pub(super) fn is_gone(&self, member: MemberId) -> bool {
         self.view.member(member).state == MemberState::Failed
     }
 

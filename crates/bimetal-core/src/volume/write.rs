@@ -246,7 +246,7 @@ impl<P: Payload> Volume<P> {
         while self.outstanding(task) == 0 {
             match job.phase {
                 Phase::Placing if job.next == self.view.layout.block.touched(job.sectors).end() => {
-                    if self.must_tell_of_a_copy() {
+                    if self.must_tell_who_is_out() {
                         self.park(task, Job::Write(job));
                         return self.await_announcement(task);
                     }
@@ -302,7 +302,7 @@ impl<P: Payload> Volume<P> {
                     job.phase = Phase::Placing;
                 }
                 Phase::Committing => {
-                    if self.must_tell_of_a_copy() {
+                    if self.must_tell_who_is_out() {
                         self.park(task, Job::Write(job));
                         return self.await_announcement(task);
                     }
