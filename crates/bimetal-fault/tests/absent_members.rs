@@ -5,9 +5,15 @@ mod story;
 
 use bimetal_core::block::Block;
 use bimetal_core::layout::MemberId;
-use bimetal_core::operation::{Completion, OpKind, Status};
+use bimetal_core::operation::{Completion, OpKind, Operation, Status};
 use bimetal_fault::payload::Tags;
 use story::{HDD, SSD, Story};
+
+/// Ends an operation as a drive does that is gone.
+fn end_gone(story: &mut Story, operation: &Operation<Tags>) {
+    let (token, now) = (operation.token, story.now);
+    story.volume().complete(now, Completion { token, status: Status::Gone, payload: Tags::default() });
+}
 
 /// Answers all operations. The home carries changes out if `lands` is set, and is gone before it
 /// answers.
@@ -15,12 +21,10 @@ fn answer_gone(story: &mut Story, lands: bool) {
     loop {
         story.answer(|operation| operation.target == SSD);
         let Some(operation) = story.waiting.pop_front() else { return };
-        let token = operation.token;
         if lands && operation.command.kind != OpKind::Flush {
-            story.apply(operation);
+            story.apply(operation.clone());
         }
-        let now = story.now;
-        story.volume().complete(now, Completion { token, status: Status::Gone, payload: Tags::default() });
+        end_gone(story, &operation);
     }
 }
 
@@ -144,8 +148,7 @@ fn forced_write_waits_until_home_records_that_the_ssd_is_gone() {
         story.volume().member_gone(now, MemberId(SSD));
         while let Some(at) = story.waiting.iter().position(|operation| operation.target == SSD) {
             let operation = story.waiting.remove(at).expect("just found");
-            let (token, now) = (operation.token, story.now);
-            story.volume().complete(now, Completion { token, status: Status::Gone, payload: Tags::default() });
+            end_gone(&mut story, &operation);
         }
         story.answer(|operation| operation.target == HDD && operation.command.range.start.0 < STATE_OF_HOME);
         assert_answer_holds(&mut story, scheme, forced, forced);

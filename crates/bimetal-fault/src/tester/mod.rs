@@ -363,7 +363,8 @@ impl Tester {
 
     fn start(&mut self, operation: Operation<Tags>) {
         for operation in self.saboteur.pass(operation, &mut self.random) {
-            let (member, block) = (operation.target, self.block_of(&operation).filter(|_| self.holds.is_some()));
+            let member = operation.target;
+            let block = self.holds.as_ref().and_then(|_| self.block_of(&operation));
             self.drives[usize::from(member)].start(self.now, operation, &mut self.random);
             self.hold(member, block);
         }
