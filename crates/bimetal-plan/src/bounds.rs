@@ -249,25 +249,15 @@ mod tests {
     use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
     use proptest::prelude::*;
 
-    use crate::catalogue::{Catalogue, Kind};
+    use crate::catalogue::Catalogue;
     use crate::evaluate::{Evaluator, Outcome};
     use crate::grid::Grid;
     use bimetal_sim::lifetime::KnownWear;
 
     const TIMED: Replay = Replay::Timed { speedup: 1.0 };
 
-    fn candidates(catalogue: &Catalogue, set: &[(String, String)]) -> Vec<Candidate> {
-        let grid = Grid {
-            schemes: schemes::ALL,
-            ssds: catalogue.of_kind(Kind::Ssd),
-            hdds: catalogue.of_kind(Kind::Hdd),
-            several: Vec::new(),
-            logs: Vec::new(),
-            set,
-            vary: &[],
-            controller_usd: std::collections::BTreeMap::new(),
-        };
-        grid.candidates()
+    fn candidates(catalogue: &Catalogue) -> Vec<Candidate> {
+        Grid::of(schemes::ALL, catalogue).candidates()
     }
 
     fn shop(mib: [u64; 3]) -> Catalogue {
@@ -306,7 +296,7 @@ mod tests {
                 Budget::parse(&format!("read.p90<{limit_us}us")).unwrap(),
             ];
             let catalogue = shop([first, first + 10, first + 50]);
-            let candidates = candidates(&catalogue, &[]);
+            let candidates = candidates(&catalogue);
             excluded_ones_break_a_budget(&load, &common, &budgets, &candidates)?;
         }
     }
@@ -363,7 +353,7 @@ mod tests {
         ) {
             let (common, load) = (Choices::default(), bursts(1200, in_a_burst, read_fraction, seed));
             let budgets = [Budget::parse(&format!("{quantile}<{limit_ms}ms")).unwrap()];
-            let candidates = candidates(&shop([64, 300, 2000]), &[]);
+            let candidates = candidates(&shop([64, 300, 2000]));
             excluded_ones_break_a_budget(&load, &common, &budgets, &candidates)?;
         }
     }
@@ -373,7 +363,7 @@ mod tests {
     #[test]
     fn burst_excludes_candidates_only_if_they_cannot_take_it() {
         let load = bursts(2000, 2000, 0.0, 1);
-        let candidates = candidates(&shop([64, 300, 2000]), &[]);
+        let candidates = candidates(&shop([64, 300, 2000]));
         let excluded = |limit: &str| {
             let budgets = [Budget::parse(limit).unwrap()];
             let bounds = Bounds::of(&load, &Choices::default(), TIMED, &budgets, &candidates);
@@ -405,7 +395,7 @@ mod tests {
         let load = Load::new(requests, survey, 0.0);
         let budgets = [Budget::parse("ssd_hit_ratio.read>0.5").unwrap()];
         let catalogue = shop([16, 24, 64]);
-        let candidates = candidates(&catalogue, &[]);
+        let candidates = candidates(&catalogue);
         let bounds = Bounds::of(&load, &common, TIMED, &budgets, &candidates);
         let excluded = |mib: u64| {
             let of_size = |candidate: &&Candidate| {

@@ -430,7 +430,7 @@ mod tests {
 
     use super::*;
     use crate::bounds::Bounds;
-    use crate::catalogue::{Catalogue, Kind};
+    use crate::catalogue::Catalogue;
     use crate::evaluate::{Evaluator, Load};
     use crate::grid::Grid;
     use crate::tests::Nobody;
@@ -451,17 +451,7 @@ mod tests {
             "shop",
         )
         .unwrap();
-        let grid = Grid {
-            schemes: schemes::ALL,
-            ssds: catalogue.of_kind(Kind::Ssd),
-            hdds: catalogue.of_kind(Kind::Hdd),
-            several: Vec::new(),
-            logs: Vec::new(),
-            set: &[],
-            vary: &[],
-            controller_usd: BTreeMap::new(),
-        };
-        let candidates = grid.candidates();
+        let candidates = Grid::of(schemes::ALL, &catalogue).candidates();
         let budgets = [Budget::cost(16.0), Budget::parse("p99<1us").unwrap()];
         let replay = Replay::Timed { speedup: 1.0 };
         let bounds = Bounds::of(&load, &common, replay, &budgets, &candidates);

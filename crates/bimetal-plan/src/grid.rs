@@ -237,6 +237,23 @@ fn values_of(parameter: &Parameter) -> Vec<String> {
 }
 
 #[cfg(test)]
+impl<'a> Grid<'a> {
+    /// Returns the grid of `schemes` with every drive of `catalogue`, without controllers.
+    pub(crate) fn of(schemes: &'a [&'static SchemeInfo], catalogue: &'a crate::catalogue::Catalogue) -> Self {
+        Self {
+            schemes,
+            ssds: catalogue.of_kind(Kind::Ssd),
+            hdds: catalogue.of_kind(Kind::Hdd),
+            several: Vec::new(),
+            logs: Vec::new(),
+            set: &[],
+            vary: &[],
+            controller_usd: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
@@ -244,16 +261,8 @@ mod tests {
     use bimetal_models::endurance::Endurance;
 
     fn grid<'a>(catalogue: &'a Catalogue, set: &'a [(String, String)], vary: &'a [(String, Vec<String>)]) -> Grid<'a> {
-        Grid {
-            schemes: schemes::ALL,
-            ssds: catalogue.of_kind(Kind::Ssd),
-            hdds: catalogue.of_kind(Kind::Hdd),
-            several: Vec::new(),
-            logs: Vec::new(),
-            set,
-            vary,
-            controller_usd: schemes::ALL.iter().map(|info| (info.name, 10.0)).collect(),
-        }
+        let controller_usd = schemes::ALL.iter().map(|info| (info.name, 10.0)).collect();
+        Grid { set, vary, controller_usd, ..Grid::of(schemes::ALL, catalogue) }
     }
 
     fn of<'a>(candidates: &'a [Candidate], scheme: &str) -> Vec<&'a Candidate> {

@@ -216,7 +216,7 @@ mod tests {
     use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
 
     use super::*;
-    use crate::catalogue::{Catalogue, Kind};
+    use crate::catalogue::Catalogue;
     use crate::evaluate::{Load, Outcome};
     use crate::grid::Grid;
     use crate::tests::SHOP;
@@ -234,17 +234,7 @@ mod tests {
 
     fn option(scheme: &str) -> Candidate {
         let catalogue = Catalogue::parse(SHOP, "shop").unwrap();
-        let grid = Grid {
-            schemes: &[schemes::find(scheme).unwrap()],
-            ssds: catalogue.of_kind(Kind::Ssd),
-            hdds: catalogue.of_kind(Kind::Hdd),
-            several: Vec::new(),
-            logs: Vec::new(),
-            set: &[],
-            vary: &[],
-            controller_usd: [].into(),
-        };
-        grid.candidates().remove(0)
+        Grid::of(&[schemes::find(scheme).unwrap()], &catalogue).candidates().remove(0)
     }
 
     /// Every proof of an option took all runs, also if the first of them refuted the option.
