@@ -60,6 +60,10 @@ pub struct Atlas {
     /// Extent of the damage at rest. If damage is set, drives are sound, and only the damage
     /// explains errors.
     damaged: Option<Damaged>,
+    /// Set while a member is gone with content that home lacks: the volume refuses changes.
+    newest_is_gone: bool,
+    /// Blocks whose only copy is on a member that is gone.
+    missing: BTreeSet<u64>,
 }
 
 /// Extent of the damage at rest.
@@ -89,6 +93,8 @@ impl Atlas {
             may_tell: None,
             must_tell: None,
             let_go: None,
+            newest_is_gone: false,
+            missing: BTreeSet::new(),
         }
     }
 
@@ -122,12 +128,22 @@ impl Atlas {
         self.failed[usize::from(member.0)]
     }
 
+    /// Records that a home that was gone is back.
+    pub fn comes_back(&mut self, member: MemberId) {
+        self.failed[usize::from(member.0)] = false;
+    }
+
     /// Follows a recovery. A copy of a mirror may be in use again after a power cut, if the mark
     /// that the copy failed was not durable before the cut. If the copy is in use again, no write
-    /// was acknowledged that the copy lacks.
+    /// was acknowledged that the copy lacks. The same holds for a member with slots that is back.
     pub fn follow_recovery(&mut self, view: &View) {
-        for copy in view.layout.copies().filter(|&copy| view.member(copy).state != MemberState::Failed) {
-            self.failed[usize::from(copy.0)] = false;
+        let slots = view.layout.slots.map(|slots| slots.member);
+        for member in view.layout.copies().chain(slots) {
+            if view.member(member).state != MemberState::Failed {
+                self.failed[usize::from(member.0)] = false;
+                self.newest_is_gone = false;
+                self.missing.clear();
+            }
         }
     }
 
@@ -185,7 +201,9 @@ impl Atlas {
         self.suspects.insert(block.0);
     }
 
-    /// Updates the atlas by the state of the volume in `view`. `writing` are the changes in flight.
+    /// Updates the atlas by the state of the volume in `view`. `newest_is_gone` is set if the
+    /// volume says that a member is gone with content that home lacks. `writing` are the changes in
+    /// flight.
     ///
     /// # Errors
     /// Returns an error if a member was marked failed or read-only without a fault as the reason.
@@ -194,6 +212,7 @@ impl Atlas {
         view: &View,
         now: Moment,
         gone: impl Fn(usize) -> bool,
+        newest_is_gone: bool,
         writing: impl Iterator<Item = (u32, &'a Request)>,
     ) -> Result<(), String> {
         if view.moving && !self.was_moving {
@@ -221,11 +240,16 @@ impl Atlas {
         }
         self.failed[member] = true;
         self.last_fault = now;
-        if view.layout.slots.is_some_and(|slots| slots.member == MemberId(member as u16)) {
+        let has_slots = view.layout.slots.is_some_and(|slots| slots.member == MemberId(member as u16));
+        self.newest_is_gone |= has_slots && newest_is_gone;
+        if has_slots && view.map.dirty_blocks() > 0 && !newest_is_gone {
+            return Err(format!("changes go on although member {member} is gone with the newest content"));
+        }
+        if has_slots {
             let dirty = view.map.occupied().filter(|(_, entry)| entry.dirty);
-            self.suspects.extend(dirty.map(|(_, entry)| entry.block.0));
+            self.missing.extend(dirty.map(|(_, entry)| entry.block.0));
             for (_, request) in writing.filter(|(_, request)| request.kind.changes_content()) {
-                self.suspects.extend(view.block().touched(request.range).blocks().map(|block| block.0));
+                self.missing.extend(view.block().touched(request.range).blocks().map(|block| block.0));
             }
         }
         Ok(())
@@ -261,6 +285,9 @@ impl Atlas {
         if request.kind != OpKind::Read && (held_up || view.layout.homes().iter().any(read_only)) {
             return possible;
         }
+        if request.kind != OpKind::Read && self.newest_is_gone {
+            return possible;
+        }
         if (request.kind == OpKind::Flush || request.fua) && self.may_tell.is_some() {
             return possible;
         }
@@ -276,7 +303,8 @@ impl Atlas {
     /// Returns true if a part of `range` may be lost, or has its home on a member that is gone.
     pub fn is_suspect(&self, view: &View, range: SectorRange) -> bool {
         let blocks = view.block().touched(range);
-        if self.suspects.range(blocks.first.0..blocks.end()).next().is_some() {
+        let is_among = |set: &BTreeSet<u64>| set.range(blocks.first.0..blocks.end()).next().is_some();
+        if is_among(&self.suspects) || is_among(&self.missing) {
             return true;
         }
         if !self.failed.contains(&true) {

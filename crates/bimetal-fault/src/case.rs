@@ -110,9 +110,7 @@ impl Case {
         let alone = random.one_in(2);
         self.refuses = true;
         if alone {
-            self.faults = Faults { decay: 0, vanishes: None };
-            let passing = |plan: &Plan| Plan { stuck: plan.stuck, no_discard: plan.no_discard, ..Plan::default() };
-            self.plans.iter_mut().for_each(|plan| *plan = passing(plan));
+            self.spare_drives();
             self.refuses_alone = Some(member);
         }
         let bits = random.between(3, 11);
@@ -121,6 +119,13 @@ impl Case {
         plan.refuses_flushes = random.one_in(2);
         let else_fails = if alone { "nothing else fails" } else { "all else as above" };
         self.description = format!("{}\n{member:?} refuses: {plan:?}, {else_fails}", self.description);
+    }
+
+    /// Lets no drive fail an operation.
+    pub fn spare_drives(&mut self) {
+        self.faults = Faults { decay: 0, vanishes: None };
+        let sound = |plan: &Plan| Plan { stuck: plan.stuck, no_discard: plan.no_discard, ..Plan::default() };
+        self.plans.iter_mut().for_each(|plan| *plan = sound(plan));
     }
 
     /// Draws a case for `scheme`.

@@ -225,7 +225,8 @@ impl Drive {
         self.content.change(sector) <= self.stable && !self.is_forgotten(sector)
     }
 
-    /// Returns true if a failed flush was to make the content of a sector stable. Only another
+    /// Returns true if a failed flush was to make the content of a sector stable, or if the drive
+    /// vanished before the content was stable. Only another
     /// write of the sector, with a flush after it, makes its content stable.
     pub fn is_forgotten(&self, sector: u64) -> bool {
         is_in(&self.forgotten, self.content.change(sector))
@@ -279,6 +280,34 @@ impl Drive {
     /// [`Status::Gone`].
     pub fn vanish(&mut self) {
         self.gone = true;
+        self.forgotten.push((self.stable, self.changes));
+    }
+
+    /// Makes a drive that had vanished answer again, with the content that it had. No flush covers
+    /// the changes that were not stable when it vanished.
+    pub fn come_back(&mut self) {
+        self.gone = false;
+    }
+
+    /// Carries out some of the changes under way, of which the host does not learn.
+    pub fn carry_out_some(&mut self, random: &mut Random) {
+        let changes = |in_flight: &&InFlight| in_flight.operation.command.kind == OpKind::Write;
+        let under_way = self.in_flight.iter().filter(changes).map(|in_flight| in_flight.operation.clone());
+        for operation in under_way.collect::<Vec<_>>() {
+            if random.one_in(2) && !self.is_refusing() {
+                // What becomes unreadable here stays so, as at any write.
+                self.write(&operation, random, &mut Vec::new());
+            }
+        }
+    }
+
+    /// Makes all content of the drive stable, as if its power had stayed on.
+    pub fn keep_unflushed(&mut self) {
+        self.stable = self.changes;
+        self.forgotten.clear();
+        if let Some(cache) = &mut self.cache {
+            cache.flush(self.stable, |_| false);
+        }
     }
 
     /// Returns an operation in flight that shares a sector with `range` and is of a `wanted` kind.

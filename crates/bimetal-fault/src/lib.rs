@@ -38,6 +38,6 @@ pub use promises::promises;
 pub use sabotage::Sabotage;
 pub use tester::{
     CaseKind, DamageReport, Failure, Options, Report, run_case, run_crash_case, run_damage_case, run_hold_case,
-    run_refusal_case, run_scrub_case, run_seed,
+    run_refusal_case, run_return_case, run_scrub_case, run_seed,
 };
 pub use write_cache::Manner;

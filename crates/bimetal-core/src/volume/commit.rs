@@ -106,12 +106,14 @@ impl<P: Payload> Volume<P> {
         if self.commit.is_busy() || self.is_noting() {
             return false;
         }
+        if !self.commit.next.is_empty() || self.newest_is_gone() {
+            return !self.commit.next.is_empty();
+        }
         let pressed = self.view.free_slots < self.view.freeing_slots;
         let starved = self.requests.waiters.any_for_slots() && self.view.freeing_slots > 0;
         // The slots of a read-only member are not reused.
         let cache = self.store.cache().is_some() && !self.slots_refuse();
-        !self.commit.next.is_empty()
-            || (cache && (pressed || starved) && self.store.has_records_to_commit())
+        (cache && (pressed || starved) && self.store.has_records_to_commit())
             || self.store.has_many_records()
             || self.store.log().is_some_and(|log| log.index.wants_commit())
     }
@@ -127,7 +129,7 @@ impl<P: Payload> Volume<P> {
         self.commit.all = std::mem::take(&mut self.commit.next_all);
         self.commit.up_to = self.store.pending.appended;
         self.commit.sealed = false;
-        self.commit.status = None;
+        self.commit.status = self.newest_is_gone().then_some(Status::Gone);
         self.commit.told = self.commit.untold.filter(|_| self.commit.all);
         self.commit.quiet_at = self.commit.next_quiet_at.take();
         if std::mem::take(&mut self.commit.next_tells) {

@@ -154,6 +154,7 @@ impl<P: Payload> Volume<P> {
         // A lost block was off home: home has older content, and the volume reports the loss while
         // it is attached.
         self.view.map.dirty_blocks() == 0
+            && !self.newest_is_gone()
             && self.damage.lost.is_empty()
             && (!self.log_is_in_use() || !self.view.slots_online())
             && !self.tasks.jobs().any(placing)
@@ -184,8 +185,8 @@ impl<P: Payload> Volume<P> {
 
     /// Attaches the member with the slots again, empty: its metadata was just
     /// [formatted](super::format_again) with the epoch `life`. Does nothing and returns false in
-    /// three cases: the member serves already, a task still waits for the member, or blocks are
-    /// lost whose only copy the member had.
+    /// three cases: the member serves already, a task still waits for the member, or the member
+    /// had content that home lacks.
     pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
         // Another member cannot replace a home's content.
@@ -199,7 +200,7 @@ impl<P: Payload> Volume<P> {
                 Job::Scrub(_) | Job::ScrubPages(_) | Job::Discard(_) => true,
                 _ => false,
             });
-        if !is_slots || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
+        if !is_slots || self.newest_is_gone() || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
             return false;
         }
         self.store.begin_again(&self.view.layout, &self.decider.scheme.properties(), life);

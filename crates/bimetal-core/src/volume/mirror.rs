@@ -92,11 +92,11 @@ impl<P: Payload> Volume<P> {
         (self.view.layout.is_mirrored() || self.announcements.are_untold()) && self.must_await_state()
     }
 
-    /// Returns true if requests must wait: a copy was taken out, and the remaining copies have not
-    /// yet recorded that it is old. After a crash that copy could count again, and reads would
+    /// Returns true if requests must wait: a member was taken out, and the other members have not
+    /// yet recorded that it is out. After a crash the member could count again, and reads would
     /// change.
-    pub(super) fn is_telling_of_a_copy(&self) -> bool {
-        self.view.layout.is_mirrored() && self.must_await_state() && self.announcements.are_untold()
+    pub(super) fn is_telling_who_is_out(&self) -> bool {
+        self.must_await_state() && self.announcements.are_untold()
     }
 
     /// Returns the status of an answer that depends on which copies are old: an error if no copy

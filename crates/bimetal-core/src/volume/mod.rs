@@ -50,6 +50,7 @@ mod metadata_pages;
 mod mirror;
 mod mover;
 mod moves;
+mod newest_gone;
 mod note;
 mod off_home;
 mod operations;
@@ -454,7 +455,7 @@ impl<P: Payload> Volume<P> {
                 self.end_operation(completion);
             } else if let Some(task) = self.tasks.next_ready() {
                 self.run(task);
-            } else if self.requests.any_to_admit() && !self.is_telling_of_a_copy() {
+            } else if self.requests.any_to_admit() && !self.is_telling_who_is_out() {
                 self.admit();
             } else if self.commit_is_due() {
                 self.begin_commit();
@@ -659,18 +660,14 @@ impl<P: Payload> Volume<P> {
         }
         load.state = MemberState::Failed;
         self.note_loss_of_home(member);
-        if P::CARRIES_DATA && (self.view.layout.slots.is_some() || self.view.layout.is_mirrored()) {
-            let slots = self.view.layout.slots.is_some_and(|slots| slots.member == member);
-            self.announce(|state| {
-                state.failed |= 1 << member.0;
-                state.refusing = state.refusing.take().filter(|_| !slots);
-            });
-        }
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
+            self.note_gone_slots(member);
             self.note_loss();
             self.end_departures();
             self.give_up_clean_copies();
             self.store.kind_mut().drive_gone();
+        } else if P::CARRIES_DATA && (self.view.layout.slots.is_some() || self.view.layout.is_mirrored()) {
+            self.announce(|state| state.failed |= 1 << member.0);
         }
         self.update_free_slots();
         // Tasks that wait for slots get another place.

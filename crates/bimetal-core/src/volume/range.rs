@@ -83,6 +83,9 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn run_range(&mut self, task: TaskId, mut job: RangeJob) {
         let blocks = self.view.layout.block.touched(job.sectors);
+        if job.phase == Phase::Waiting && self.newest_is_gone() {
+            return self.end_range(task, &job, Status::MediaError);
+        }
         if job.phase == Phase::Waiting && job.command.kind == OpKind::Discard && self.log_is_migrating() {
             (job.phase, job.is_unheeded) = (Phase::AtHome, true);
         }

@@ -463,6 +463,9 @@ impl<P: Payload> Volume<P> {
     /// Checks that content at home may change now: no move writes to the same place, and no clean
     /// copy could survive a crash with older content.
     fn may_change_home(&mut self, run: BlockRun) -> Result<(), Obstacle> {
+        if self.newest_is_gone() {
+            return Err(Obstacle::Refused);
+        }
         if self.is_moving(run) {
             return Err(Obstacle::Move);
         }

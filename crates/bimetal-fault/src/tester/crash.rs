@@ -63,6 +63,8 @@ pub(super) struct Power {
     /// Set while the tester reads every block for a check. No requests arrive while this flag is
     /// set.
     checking: bool,
+    /// Set from the return of the member with the slots to the end of the next recovery.
+    pub(super) slots_are_back: bool,
     /// Values that the last reading found.
     pub(super) seen: Option<Vec<Option<Sector>>>,
     /// Blocks of writes that were written home in place.
@@ -317,11 +319,25 @@ impl Tester {
         self.holds.iter_mut().for_each(Holds::forget);
         let home = &mut self.power().home;
         (home.migration, home.migrations) = (None, 0);
+        self.bring_slots_back();
         self.cut_drives();
         self.flip_back();
         if self.damaged.is_none() {
             self.lose_a_drive();
         }
+    }
+
+    /// Brings the member with the slots back that had vanished, in half of the cases. If it had
+    /// content that home lacks, nothing is lost.
+    fn bring_slots_back(&mut self) {
+        let Some(slots) = self.volume.view().layout.slots else { return };
+        let drive = &mut self.drives[usize::from(slots.member.0)];
+        if !drive.is_gone() || self.random.one_in(2) {
+            return;
+        }
+        drive.come_back();
+        self.report.returns += 1;
+        self.power().slots_are_back = true;
     }
 
     /// Makes a drive vanish at a power cut in some cases.
@@ -404,6 +420,7 @@ impl Tester {
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
                     self.atlas.follow_recovery(self.volume.view());
+                    self.power().slots_are_back = false;
                     self.suspect_damaged_slots();
                     if accept_loss {
                         self.fall_back()?;
@@ -529,8 +546,10 @@ impl Tester {
         let is_gone = |home: &MemberId| self.drives[usize::from(home.0)].is_gone();
         let home_gone = layout.homes().iter().any(is_gone);
         let home_gone = if layout.is_mirrored() { self.all_copies_are_out() } else { home_gone };
+        let is_back = self.power.as_ref().is_some_and(|power| power.slots_are_back);
         let broken = layout.slots.is_some_and(|slots| {
-            self.atlas.has_given_up(slots.member) || self.drives[usize::from(slots.member.0)].is_gone()
+            let is_given_up = self.atlas.has_given_up(slots.member) && !is_back;
+            is_given_up || self.drives[usize::from(slots.member.0)].is_gone()
         });
         let cause = error.cause();
         let passing = matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });

@@ -20,6 +20,7 @@ mod flushes;
 mod holds;
 mod plain;
 mod report;
+mod returns;
 mod scrubs;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -45,6 +46,7 @@ use crash::Power;
 use damaged::Damaged;
 use holds::Holds;
 pub use report::{CaseKind, DamageReport, Failure, Options, Report};
+use returns::Returns;
 use scrubs::Scrubs;
 
 /// Sectors per read when the whole volume is read back.
@@ -160,8 +162,30 @@ pub fn run_hold_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -
     })
 }
 
+/// Runs the case `seed` of `scheme` in which members vanish and come back, in several lives of the
+/// volume.
+///
+/// # Errors
+/// Returns the first violation. A panic of the engine counts as a violation.
+pub fn run_return_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    guarded(scheme, seed, options, |description| {
+        let mut random = Random::new(seed.wrapping_mul(13) ^ 0x7265_7475_726e);
+        let mut case = Case::draw(scheme, Scale::Small, &mut random, &options);
+        if random.one_in(2) {
+            case.spare_drives();
+        }
+        case.faults.vanishes = None;
+        case.workload.narrow(&mut random);
+        *description = format!("with members that come back, {}", case.description);
+        let mut tester = Tester::new(case, random, options);
+        tester.returns = Some(Returns::default());
+        tester.run_returns()
+    })
+}
+
 /// Runs the cases that the replay line of a failure names. The cases are the fault, crash, refusal,
-/// damage, scrub and hold cases `seed` of `scheme`, or only the cases of the kind in `options`.
+/// damage, scrub, hold and return cases `seed` of `scheme`, or only the cases of the kind in
+/// `options`.
 ///
 /// # Errors
 /// Returns the first violation.
@@ -175,6 +199,7 @@ pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
             CaseKind::Damage => run_damage_case,
             CaseKind::Scrubs => run_scrub_case,
             CaseKind::Holds => run_hold_case,
+            CaseKind::Returns => run_return_case,
         };
         report.add(&run(scheme, seed, options)?);
     }
@@ -229,6 +254,7 @@ struct Tester {
     saboteur: Saboteur,
     scrubs: Option<Scrubs>,
     holds: Option<Holds>,
+    returns: Option<Returns>,
     setup: Setup,
     /// State of the power; `None` in a case without cuts.
     power: Option<Power>,
@@ -270,6 +296,7 @@ impl Tester {
             saboteur: Saboteur::new(options.sabotage),
             scrubs: None,
             holds: None,
+            returns: None,
             setup: case.setup,
             power: None,
             promised_in_slots: BTreeMap::new(),
@@ -367,6 +394,7 @@ impl Tester {
             let block = self.holds.as_ref().and_then(|_| self.block_of(&operation));
             self.drives[usize::from(member)].start(self.now, operation, &mut self.random);
             self.hold(member, block);
+            self.vanish_soon();
         }
     }
 
@@ -387,6 +415,7 @@ impl Tester {
             self.volume.view(),
             self.shadow.now(),
             |member| drives[member].is_gone(),
+            self.volume.newest_is_gone(),
             self.shadow.under_way(),
         )?;
         let refusing = self.atlas.read_only();
@@ -483,6 +512,9 @@ impl Tester {
     fn vanish(&mut self) {
         let Some((member, _)) = self.faults.vanishes.take() else { return };
         self.drives[usize::from(member)].vanish();
+        if self.returns.is_some() {
+            self.drives[usize::from(member)].carry_out_some(&mut self.random);
+        }
         self.atlas.note_fault(member, self.shadow.now());
         if self.random.one_in(2) {
             self.volume.member_gone(self.now, MemberId(member));

@@ -21,11 +21,14 @@ pub enum CaseKind {
     Scrubs,
     /// Drives hold operations back, and requests arrive for the blocks of these operations.
     Holds,
+    /// Members vanish and come back, in several lives of the volume.
+    Returns,
 }
 
 impl CaseKind {
     /// All kinds, in the order in which a seed runs them.
-    pub const ALL: [Self; 6] = [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage, Self::Scrubs, Self::Holds];
+    pub const ALL: [Self; 7] =
+        [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage, Self::Scrubs, Self::Holds, Self::Returns];
 
     /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl CaseKind {
             Self::Damage => "damage",
             Self::Scrubs => "scrubs",
             Self::Holds => "holds",
+            Self::Returns => "returns",
         }
     }
 }
@@ -99,6 +103,8 @@ pub struct Report {
     pub scrub_findings: u64,
     /// Number of operations that drives held back.
     pub held: u64,
+    /// Number of members that had vanished and came back.
+    pub returns: u64,
     /// Number of damaged pages of metadata that were written again.
     pub pages_mended: u64,
     /// Number of power cuts.
@@ -189,6 +195,7 @@ impl Report {
         self.scrubs += other.scrubs;
         self.scrub_findings += other.scrub_findings;
         self.held += other.held;
+        self.returns += other.returns;
         self.pages_mended += other.pages_mended;
         self.cuts += other.cuts;
         self.cut_recoveries += other.cut_recoveries;
@@ -214,6 +221,9 @@ impl fmt::Display for Report {
                 ", {} scrubs ({} bad blocks, {} pages mended)",
                 self.scrubs, self.scrub_findings, self.pages_mended
             )?;
+        }
+        if self.returns > 0 {
+            write!(f, ", {} drives came back", self.returns)?;
         }
         if self.held > 0 {
             write!(f, ", {} operations held back", self.held)?;

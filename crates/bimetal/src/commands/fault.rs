@@ -66,8 +66,8 @@ struct Only(CaseKind);
 impl ValueEnum for Only {
     fn value_variants<'a>() -> &'a [Self] {
         const ALL: [Only; CaseKind::ALL.len()] = {
-            let [faults, cuts, refusals, damage, scrubs, holds] = CaseKind::ALL;
-            [Only(faults), Only(cuts), Only(refusals), Only(damage), Only(scrubs), Only(holds)]
+            let [faults, cuts, refusals, damage, scrubs, holds, returns] = CaseKind::ALL;
+            [Only(faults), Only(cuts), Only(refusals), Only(damage), Only(scrubs), Only(holds), Only(returns)]
         };
         &ALL
     }

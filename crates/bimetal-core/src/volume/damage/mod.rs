@@ -103,6 +103,8 @@ pub(super) struct Damage {
     pub(super) lost: Lost,
     troubles: Troubles,
     pub(super) gave_up: Option<GaveUp>,
+    /// Set once the member is gone with content that home lacks.
+    pub(super) newest_is_gone: bool,
     pub(super) began_without: Option<RecoveryError>,
     pub(super) began_empty: Option<RecoveryError>,
     /// Number of bad pages of metadata that recovery found on each member.
@@ -126,6 +128,7 @@ impl Damage {
             lost: Lost::default(),
             troubles: Troubles::default(),
             gave_up: None,
+            newest_is_gone: false,
             began_without: None,
             began_empty: None,
             bad_pages: BTreeMap::new(),
