@@ -181,6 +181,8 @@ pub struct Snapshot {
     pub block_bytes: Bytes,
     /// Number of blocks whose newest content is on no drive.
     pub lost_blocks: u64,
+    /// Set while a drive is missing that has content which home lacks. Writes then fail.
+    pub newest_is_gone: bool,
     /// Report of lost and bad content, until it is acknowledged.
     pub report: Report,
     /// First block of each unit.

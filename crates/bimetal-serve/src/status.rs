@@ -90,7 +90,7 @@ pub fn state(snapshot: &Snapshot) -> &'static str {
     let is_dead = |it: &MemberSnapshot| it.is_home && (it.state == MemberState::Failed || it.failing.reads);
     match (snapshot.stopping, snapshot.drain) {
         (true, _) => "stopping",
-        (false, _) if snapshot.members.iter().any(is_dead) => "failed",
+        (false, _) if snapshot.newest_is_gone || snapshot.members.iter().any(is_dead) => "failed",
         (false, Drain::UnderWay { .. }) => "draining",
         (false, _) if degraded => "degraded",
         (false, _) => "serving",
@@ -166,12 +166,11 @@ fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &Member
                  start the server again"
             )
         }
-        MemberState::Failed if dirty => {
-            format!(
-                "{id} is missing or has failed, and only it has some content: leave the server running until it \
-                     is back"
-            )
-        }
+        MemberState::Failed if snapshot.newest_is_gone => format!(
+            "{id} is missing, and only it has some content: writes fail, so that nothing of that content is lost. \
+             Connect {id} and restart the server. If {id} is lost, `bimetal serve {name} --accept-loss` serves home's \
+             older content"
+        ),
         MemberState::Failed => format!(
             "{id} is missing or has failed: everything is served from home; attach a new drive with `bimetal attach {name} \
              PATH`"

@@ -29,7 +29,8 @@ pub struct Status {
     ///
     /// - `serving`: all drives work.
     /// - `degraded`: a drive is missing, or operations of a drive fail.
-    /// - `failed`: a drive that is home of blocks is missing or cannot be read.
+    /// - `failed`: a drive that is home of blocks is missing or cannot be read, or a drive is
+    ///   missing that has content which home lacks.
     /// - `draining`: a drain is under way.
     /// - `stopping`: the server is stopping.
     ///

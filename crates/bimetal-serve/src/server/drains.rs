@@ -121,7 +121,7 @@ impl Server {
         let Some(slots) = view.layout.slots.filter(|slots| !homes.contains(&slots.member)) else {
             return Some(Reply::error("no drive of this volume can be detached: every drive is home of blocks"));
         };
-        if view.member(slots.member).state == MemberState::Failed && dirty(&self.volume) == 0 {
+        if view.member(slots.member).state == MemberState::Failed && !self.volume.newest_is_gone() {
             return Some(Reply::Done(Done::new(
                 "the drive off home is detached or missing already: everything is \
                                                served from home",
@@ -152,7 +152,7 @@ impl Server {
         let gone = slots.is_some_and(|slots| self.volume.view().member(slots).state == MemberState::Failed);
         match self.volume.drain_progress() {
             Drain::Done => self.end_drain(),
-            Drain::UnderWay { blocks_left, .. } if gone && blocks_left > 0 => {
+            Drain::UnderWay { .. } if gone && self.volume.newest_is_gone() => {
                 self.give_drain_up("the drive that has them is missing or has failed: connect it and start the server \
                                     again".to_owned())
             }

@@ -50,6 +50,7 @@ impl Server {
             write_bytes: self.traffic.0.written,
             block_bytes: view.block().bytes(),
             lost_blocks: self.volume.lost_blocks().max(self.known_report().lost_blocks()),
+            newest_is_gone: self.volume.newest_is_gone(),
             report: self.known_report().clone(),
             units: view.layout.units.iter().map(|unit| unit.first.0).collect(),
             dirty_blocks: u64::from(view.map.dirty_blocks()),

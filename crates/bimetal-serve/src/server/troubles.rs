@@ -165,7 +165,11 @@ impl Server {
                 "is read-only: blocks at home there can be read, and writes to them fail. Copy the volume to another \
                  drive"
             }
-            (MemberState::Failed, true) if view.map.dirty_blocks() == 0 => {
+            (MemberState::Failed, true) if self.volume.newest_is_gone() => {
+                "is missing, and only it has some content: writes fail from now on, so that nothing of that content is \
+                 lost. Connect the drive and restart the server"
+            }
+            (MemberState::Failed, true) => {
                 "is detached: home serves alone; `bimetal attach` puts a new drive in its place"
             }
             (MemberState::Failed, _) => "is missing or has failed; `bimetal status` shows the consequence for the data",
@@ -249,6 +253,30 @@ mod tests {
         let cookie = bench.ask(client, command(OpKind::Write, 8, 8), &[4; 4096]);
         bench.run();
         assert_eq!(bench.answers(client), [Answer::done(cookie)]);
+    }
+
+    /// A cache that is gone with the only copy of some content must be able to come back, so home
+    /// does not change any more.
+    #[test]
+    fn cache_that_is_gone_with_content_stops_all_changes() {
+        let mut bench = Bench::new("hybrid-disk");
+        let client = bench.connect();
+        bench.write(client, 1, 4);
+        bench.server.volume.member_gone(bench.server.now, MemberId(SSD as u16));
+        bench.run();
+        let lines = bench.lines();
+        assert!(lines.iter().any(|line| line.starts_with("ssd is missing, and only it has some content")), "{lines:?}");
+        for kind in [OpKind::Write, OpKind::WriteZeroes, OpKind::Discard, OpKind::Flush] {
+            let (first, len) = if kind == OpKind::Flush { (0, 0) } else { (80, 8) };
+            let data = if kind == OpKind::Write { &[5; 4096][..] } else { &[] };
+            let cookie = bench.ask(client, command(kind, first, len), data);
+            bench.run();
+            assert_eq!(bench.answers(client), [Answer::failed(cookie)], "{kind:?}");
+        }
+        assert_eq!(read(&mut bench, client, HDD, 10, Status::Done).error, 0, "home is read");
+        let cookie = bench.ask(client, command(OpKind::Read, 8, 8), &[]);
+        assert_eq!(bench.answers(client), [Answer::failed(cookie)], "only the cache has this block");
+        assert_eq!(crate::status::state(&bench.server.snapshot()), "failed");
     }
 
     #[test]
