@@ -32,7 +32,7 @@ const WRONG_USAGE: u8 = 2;
 
 /// What will an SSD and an HDD, combined into one device, do for this workload?
 #[derive(Debug, Parser)]
-#[command(name = "bimetal", version, max_term_width = 100, args_override_self = true)]
+#[command(name = "bimetal", version, max_term_width = 100)]
 #[command(after_help = "Example:\n  bimetal analyze TRACE      describe a recorded workload\n\n\
     Every command has --help with an example.")]
 struct Cli {

@@ -10,14 +10,15 @@
 //! Tables that are not flags are read by the command itself (phases of `generate`, trees of volumes
 //! of `simulate` and `compare`). The command line overrides the file.
 //!
-//! The flags of the file are inserted in front of the typed flags. So each value is parsed and
-//! checked in one way, and a typed flag takes precedence.
+//! The flags of the file that are not typed are inserted in front of the typed flags. So each value
+//! is parsed and checked in one way. A flag that may be repeated gets the values of the file first,
+//! and then the typed values.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, Command};
+use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
 use crate::error::Error;
@@ -37,8 +38,48 @@ const TABLE_KEYS: [(&str, &str); 5] = [
 #[derive(Debug)]
 pub struct Config {
     path: PathBuf,
-    /// Each key as the file spells it, and the flags for which it stands.
-    flags: Vec<(String, Vec<OsString>)>,
+    keys: Vec<Key>,
+}
+
+/// A key of the file.
+#[derive(Debug)]
+struct Key {
+    /// The key as the file spells it.
+    key: String,
+    /// The flag as it is typed: `--schemes`.
+    long: String,
+    /// The short form of the flag, if it has any: `-o`.
+    short: Option<String>,
+    /// Set if the flag may be repeated.
+    is_repeatable: bool,
+    /// The flags for which the key stands, with their values.
+    flags: Vec<OsString>,
+}
+
+impl Key {
+    /// Returns the key `key = value` of the file, or an error message.
+    fn of(key: &str, value: &Value, command: &Command) -> Result<Self, String> {
+        let argument = argument_of(key, command)?;
+        Ok(Self {
+            key: key.to_owned(),
+            long: format!("--{}", argument.get_long().unwrap_or_default()),
+            short: argument.get_short().map(|short| format!("-{short}")),
+            is_repeatable: matches!(argument.get_action(), ArgAction::Append),
+            flags: flags_of(value, argument)?,
+        })
+    }
+
+    /// Returns true if the flag is among the typed arguments. Arguments after `--` belong to
+    /// another program.
+    fn is_typed(&self, arguments: &[OsString]) -> bool {
+        let is_it = |argument: &str| {
+            let is_long =
+                argument.strip_prefix(&self.long).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
+            is_long || self.short.as_ref().is_some_and(|short| argument.starts_with(short))
+        };
+        let typed = arguments.iter().take_while(|argument| *argument != "--");
+        typed.filter_map(|argument| argument.to_str()).any(is_it)
+    }
 }
 
 impl Config {
@@ -55,21 +96,23 @@ impl Config {
         let Some(path) = value_of_config(&arguments[2..]) else { return Ok(None) };
         let path = PathBuf::from(path);
         let table = read(&path)?;
-        let mut flags = Vec::new();
+        let mut keys = Vec::new();
         for (key, value) in &table {
             if TABLE_KEYS.contains(&(command.get_name(), key.as_str())) {
                 continue;
             }
-            let values = flags_of(key, value, command)
+            let key = Key::of(key, value, command)
                 .map_err(|message| Error::new(format!("{}: key '{key}': {message}", path.display())))?;
-            flags.push((key.clone(), values));
+            keys.push(key);
         }
-        Ok(Some(Self { path, flags }))
+        Ok(Some(Self { path, keys }))
     }
 
-    /// Inserts the flags of the file after the name of the command, before the typed flags.
+    /// Inserts the flags of the file after the name of the command, before the typed flags. A flag
+    /// that is typed replaces the flag of the file, unless the flag may be repeated.
     pub fn insert_into(&self, arguments: &mut Vec<OsString>) {
-        let flags = self.flags.iter().flat_map(|(_, flags)| flags.iter().cloned());
+        let used = self.keys.iter().filter(|key| key.is_repeatable || !key.is_typed(&arguments[2..]));
+        let flags: Vec<OsString> = used.flat_map(|key| key.flags.iter().cloned()).collect();
         arguments.splice(2..2, flags);
     }
 
@@ -79,7 +122,7 @@ impl Config {
         let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
         let long = argument.split_whitespace().next()?;
         let flag = OsString::from(format!("{long}={value}"));
-        let (key, _) = self.flags.iter().find(|(_, flags)| flags.contains(&flag))?;
+        let Key { key, .. } = self.keys.iter().find(|key| key.flags.contains(&flag))?;
         Some(format!("The value comes from {}, key '{key}'.", self.path.display()))
     }
 }
@@ -111,8 +154,8 @@ fn value_of_config(arguments: &[OsString]) -> Option<&OsStr> {
     found
 }
 
-/// Returns the flags that `key = value` stands for in `command`, or an error message.
-fn flags_of(key: &str, value: &Value, command: &Command) -> Result<Vec<OsString>, String> {
+/// Returns the argument of `command` that `key` stands for, or an error message.
+fn argument_of<'a>(key: &str, command: &'a Command) -> Result<&'a Arg, String> {
     let name = key.replace('_', "-");
     let known = || command.get_arguments().filter_map(|argument| argument.get_long());
     let argument = command.get_arguments().find(|argument| argument.get_long() == Some(&name));
@@ -120,6 +163,12 @@ fn flags_of(key: &str, value: &Value, command: &Command) -> Result<Vec<OsString>
         let known: Vec<&str> = known().filter(|name| !["config", "help"].contains(name)).collect();
         return Err(Error::unknown("key", key, known).to_string());
     };
+    Ok(argument)
+}
+
+/// Returns the flags with their values that stand for `value` of `argument`, or an error message.
+fn flags_of(value: &Value, argument: &Arg) -> Result<Vec<OsString>, String> {
+    let name = argument.get_long().unwrap_or_default();
     let repeatable = matches!(argument.get_action(), ArgAction::Append);
     let takes_value = argument.get_action().takes_values();
     let flag = |text: String| OsString::from(format!("--{name}={text}"));
@@ -165,10 +214,8 @@ fn scalar(value: &Value) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Arg;
-
     fn cli() -> Command {
-        Command::new("bimetal").args_override_self(true).subcommand(
+        Command::new("bimetal").subcommand(
             Command::new("run")
                 .arg(Arg::new("config").long("config"))
                 .arg(Arg::new("ssd-size").long("ssd-size"))
@@ -219,6 +266,16 @@ mod tests {
             "set griffin.timeout=60s",
         ];
         assert_eq!(seen, expected);
+    }
+
+    /// Regression: of two typed values of a flag the first was dropped without a word.
+    #[test]
+    fn flag_that_is_typed_twice_is_refused() {
+        let mut arguments = ["bimetal", "run", "--limit=7", "--limit=9"].map(OsString::from).to_vec();
+        assert!(cli().try_get_matches_from(&arguments).is_err());
+        arguments.pop();
+        assert!(cli().try_get_matches_from(&arguments).is_ok());
+        assert_eq!(config("typed", "limit = 7\n", &["--limit=9"]).unwrap(), ["limit=9"]);
     }
 
     #[test]
