@@ -53,9 +53,25 @@ pub(crate) fn explanation<'a>(runs: &[Run], mut shown: impl Iterator<Item = &'a 
 pub fn blocks(document: &Document) -> String {
     let tables = match document.blocks() {
         (runs, []) => comparison(runs),
-        (sold, share) => format!("{SOLD}\n{}\n{SHARE}\n{}", comparison(sold), comparison(share)),
+        (sold, share) => {
+            format!("{SOLD}\n{}\n{SHARE}\n{}{}", comparison(sold), comparison(share), whole_drives(sold, share))
+        }
     };
     tables + &drives(&document.runs)
+}
+
+/// Returns a line with the schemes whose SSD is the whole drive also in the block `share`, as in
+/// the block `sold`; an empty text if there are none.
+fn whole_drives(sold: &[Run], share: &[Run]) -> String {
+    let is_whole = |run: &&Run| {
+        let is_equal = |other: &Run| (&other.label, other.ssd_bytes) == (&run.label, run.ssd_bytes);
+        run.ssd_bytes.is_some() && sold.iter().any(is_equal)
+    };
+    let names: Vec<&str> = share.iter().filter(is_whole).map(|run| &*run.label).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("the SSD is a whole drive of {}: blocks whose home is the SSD need room there\n", names.join(", "))
 }
 
 /// Returns a line with the models of the drives and the dates of their prices; an empty text
@@ -245,6 +261,21 @@ mod tests {
         assert!(sold.contains("150*") && !sold.contains("170*") && share.contains("81.00*"), "{text}");
         let one = blocks(&Document { runs: runs[..2].to_vec(), ..Document::default() });
         assert!(!one.contains(SOLD), "one block needs no heading: {one}");
+    }
+
+    /// Regression: below a heading of 10 %, two schemes had the figures of a whole drive, and nothing
+    /// said so.
+    #[test]
+    fn whole_drives_in_the_block_of_shares_are_named() {
+        let run = |scheme: &str, sizing, ssd_bytes| Run { sizing, ssd_bytes, ..Run::named(scheme) };
+        let block = |sizing, smq| {
+            [run("hdd-only", sizing, None), run("griffin", sizing, Some(500)), run("smq", sizing, Some(smq))]
+        };
+        let runs = |smq| [block(Sizing::Sold, 500), block(Sizing::Share, smq)].concat();
+        let text = blocks(&Document { runs: runs(20), ..Document::default() });
+        assert!(text.contains("the SSD is a whole drive of griffin: "), "{text}");
+        let text = blocks(&Document { runs: runs(500), ..Document::default() });
+        assert!(text.contains("the SSD is a whole drive of griffin, smq: "), "{text}");
     }
 
     #[test]
