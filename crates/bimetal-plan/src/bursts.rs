@@ -11,7 +11,8 @@
 //! overlap, so the late writes of all windows add up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Mutex;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
@@ -98,12 +99,26 @@ struct Write {
     measured: bool,
 }
 
+/// Writes that arrive within a window of time, and their bytes.
+struct Burst {
+    writes: Range<usize>,
+    bytes: f64,
+}
+
+/// Bursts within windows of one length, which is a multiple of a limit.
+struct Windows {
+    length: Nanoseconds,
+    bursts: Vec<Burst>,
+}
+
 /// Writes of a workload, against which options are checked.
 pub(crate) struct Bursts {
     writes: Vec<Write>,
     block: BlockSize,
     /// Intake of each drive among the options.
     drives: BTreeMap<Drive, Option<Intake>>,
+    /// Windows of each limit. A limit has few bursts, and a search many options.
+    windows: Mutex<HashMap<Nanoseconds, Arc<Vec<Windows>>>>,
     /// Number of late writes for each choice of drives and each limit. The number is equal under
     /// every scheme.
     known: Mutex<HashMap<(Vec<Drive>, Nanoseconds), u64>>,
@@ -133,7 +148,7 @@ impl Bursts {
                 Profile::load(&offer.model).ok().and_then(|profile| Intake::of(&profile, offer.size.sectors()))
             });
         }
-        Self { writes, block, drives, known: Mutex::default() }
+        Self { writes, block, drives, windows: Mutex::default(), known: Mutex::default() }
     }
 
     /// Returns the number of measured writes that certainly take longer than `limit` with the
@@ -148,31 +163,52 @@ impl Bursts {
         if let Some(known) = self.known.lock().expect("no thread panics while it holds the lock").get(&key) {
             return *known;
         }
-        let memory = (LOG_BLOCKS_IN_MEMORY_MAX * self.block.bytes().0) as f64;
-        let room = |time: Nanoseconds| memory + intakes.iter().map(|intake| intake.within(time)).sum::<f64>();
-        let late = |limits: u64| self.late_in_windows(Nanoseconds(limits.saturating_mul(limit.0)), limit, &room);
-        let late = WINDOWS.into_iter().map(late).max().unwrap_or(0);
+        let late = |windows: &Windows| {
+            let time = windows.length.saturating_add(limit);
+            self.late_in(windows, self.memory() + intakes.iter().map(|intake| intake.within(time)).sum::<f64>())
+        };
+        let late = self.windows_of(limit).iter().map(late).max().unwrap_or(0);
         self.known.lock().expect("no thread panics while it holds the lock").insert(key, late);
         late
     }
 
-    /// Returns the number of late writes in windows of length `window`.
-    fn late_in_windows(&self, window: Nanoseconds, limit: Nanoseconds, room: &dyn Fn(Nanoseconds) -> f64) -> u64 {
-        let (mut rest, mut late) = (&self.writes[..], 0);
-        let block = self.block.bytes().0;
-        let room = room(window.saturating_add(limit));
-        while let Some(first) = rest.first() {
-            let end = first.arrival.saturating_add(window);
+    /// Returns the bytes that a scheme's log holds in memory.
+    fn memory(&self) -> f64 {
+        (LOG_BLOCKS_IN_MEMORY_MAX * self.block.bytes().0) as f64
+    }
+
+    /// Returns the windows of `limit`, with the bursts that do not fit into a log's memory alone.
+    fn windows_of(&self, limit: Nanoseconds) -> Arc<Vec<Windows>> {
+        let mut known = self.windows.lock().expect("no thread panics while it holds the lock");
+        let find = || {
+            let lengths = WINDOWS.into_iter().map(|limits| Nanoseconds(limits.saturating_mul(limit.0)));
+            Arc::new(lengths.map(|length| Windows { length, bursts: self.bursts_within(length) }).collect())
+        };
+        known.entry(limit).or_insert_with(find).clone()
+    }
+
+    fn bursts_within(&self, length: Nanoseconds) -> Vec<Burst> {
+        let (mut bursts, mut begin) = (Vec::new(), 0);
+        while let Some(first) = self.writes.get(begin) {
+            let end = first.arrival.saturating_add(length);
             // Requests are in order of arrival.
-            let count = rest.iter().take_while(|write| write.arrival <= end).count();
-            let (own, others) = rest.split_at(count);
-            rest = others;
-            let blocks: u64 = own.iter().map(|write| write.blocks.1.saturating_sub(write.blocks.0)).sum();
-            if (blocks * block) as f64 > room {
-                late += late_of(own, block, room);
+            let own = self.writes[begin..].iter().take_while(|write| write.arrival <= end);
+            let (count, blocks) = own.fold((0, 0), |(count, blocks), write| {
+                (count + 1, blocks + write.blocks.1.saturating_sub(write.blocks.0))
+            });
+            let bytes = (blocks * self.block.bytes().0) as f64;
+            if bytes > self.memory() {
+                bursts.push(Burst { writes: begin..begin + count, bytes });
             }
+            begin += count;
         }
-        late
+        bursts
+    }
+
+    /// Returns the number of late writes in `windows`, in each of which `room` bytes are taken.
+    fn late_in(&self, windows: &Windows, room: f64) -> u64 {
+        let too_large = windows.bursts.iter().filter(|burst| burst.bytes > room);
+        too_large.map(|burst| late_of(&self.writes[burst.writes.clone()], self.block.bytes().0, room)).sum()
     }
 }
 

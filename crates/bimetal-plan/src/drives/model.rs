@@ -18,6 +18,7 @@
 //!
 //! Disks whose host manages the shingles, and drives of 3D XPoint, have no model and are refused.
 
+use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use bimetal_core::units::Bytes;
@@ -496,6 +497,19 @@ fn parsed(value: &str) -> Option<Value> {
 /// Returns the text of the profile of a drive on sale; `None` if no drive has the name, or an error
 /// if the drive has no model.
 fn profile_text(name: &str) -> Option<Result<String, String>> {
+    // A plan loads the profiles of its drives for each option.
+    static KNOWN: RwLock<BTreeMap<(usize, String), Result<String, String>>> = RwLock::new(BTreeMap::new());
+    // A file that is added may change what a name stands for.
+    let key = (OWN.read().unwrap_or_else(PoisonError::into_inner).len(), name.to_owned());
+    if let Some(known) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Some(known.clone());
+    }
+    let text = text_of(name)?;
+    KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(key, text.clone());
+    Some(text)
+}
+
+fn text_of(name: &str) -> Option<Result<String, String>> {
     let drive = Row::find(name).map(|(row, name)| row.table(name).map(|table| table.to_string()));
     drive.or_else(|| cloud::profile_text(name))
 }
