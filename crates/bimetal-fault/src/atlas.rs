@@ -141,10 +141,10 @@ impl Atlas {
         for member in view.layout.copies().chain(slots) {
             if view.member(member).state != MemberState::Failed {
                 self.failed[usize::from(member.0)] = false;
-                self.newest_is_gone = false;
-                self.missing.clear();
             }
         }
+        self.newest_is_gone = false;
+        self.missing.clear();
     }
 
     /// Records a failed operation on `member`.

@@ -8,12 +8,54 @@ use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Completion, OpKind, Operation, Status};
 use bimetal_core::units::Nanoseconds;
 use bimetal_fault::payload::Tags;
-use story::{HDD, SSD, Story};
+use story::{ALL, HDD, SSD, Story};
 
 /// Ends an operation as a drive does that is gone.
 fn end_gone(story: &mut Story, operation: &Operation<Tags>) {
     let (token, now) = (operation.token, story.now);
     story.volume().complete(now, Completion { token, status: Status::Gone, payload: Tags::default() });
+}
+
+/// Answers all operations. Operations on the members `gone` end as on a drive that is gone.
+fn answer_without(story: &mut Story, gone: &[u16]) {
+    while !story.answer_some(ALL, 0) {
+        let Some(operation) = story.waiting.pop_front() else { return };
+        story.now += Nanoseconds(1000);
+        if gone.contains(&operation.target) {
+            end_gone(story, &operation);
+        } else {
+            let completion = story.apply(operation);
+            let now = story.now;
+            story.volume().complete(now, completion);
+        }
+    }
+}
+
+/// Lets a member vanish. Its operations stay under way.
+fn vanish(story: &mut Story, member: u16) {
+    let now = story.now;
+    story.volume().member_gone(now, MemberId(member));
+}
+
+/// Lets a member vanish. Its operations end.
+fn vanish_and_end(story: &mut Story, member: u16) {
+    vanish(story, member);
+    while let Some(at) = story.waiting.iter().position(|operation| operation.target == member) {
+        let operation = story.waiting.remove(at).expect("just found");
+        end_gone(story, &operation);
+    }
+}
+
+/// Returns true if the request was answered as done.
+fn is_done(story: &Story, request: u64) -> bool {
+    story.finished.get(&request).is_some_and(|finished| finished.status == Status::Done)
+}
+
+/// Starts the volume again. No drive has lost its power.
+fn start_again(story: &mut Story) {
+    story.volume = None;
+    story.waiting.clear();
+    story.recover();
 }
 
 /// Answers all operations. The home carries changes out if `lands` is set, and is gone before it
@@ -277,4 +319,164 @@ fn read_waits_until_home_records_that_a_loss_is_accepted() {
     let found = story.read(0, 8);
     assert!(!is_answered || story.found_by(read) == found, "{found:?}");
     assert_eq!(found, [flushed; 8], "no request was answered without the SSD");
+}
+
+/// Regression: forced zeroes were under way at home when the SSD vanished, and a flush failed after
+/// that. The record that the block's slot was old was given up with the flush, and nothing waited
+/// for it any more.
+#[test]
+fn forced_zeroes_fail_once_the_newest_content_is_gone() {
+    let write_back: [(&str, &[(&str, &str)]); 4] = [
+        ("hybrid-disk", &[]),
+        ("smq", &[]),
+        ("smart-response", &[("mode", "maximized"), ("idle", "1h")]),
+        ("bcache", &[("bucket_size", "16KiB")]),
+    ];
+    for (scheme, settings) in write_back {
+        let mut story = Story::new(1, scheme, settings, 4000);
+        story.write(0, 8);
+        story.write(80, 8);
+        story.flush();
+        story.run(OpKind::WriteZeroes, 0, 8, false);
+        let forced = story.send(OpKind::WriteZeroes, 0, 8, true);
+        story.answer(|operation| operation.command.kind == OpKind::Flush);
+        vanish(&mut story, SSD);
+        let flush = story.send(OpKind::Flush, 0, 0, false);
+        story.answer(|operation| operation.command.kind == OpKind::Flush);
+        answer_without(&mut story, &[SSD]);
+        assert!(!is_done(&story, flush) && story.finished.contains_key(&forced), "{scheme}");
+        let is_done = is_done(&story, forced);
+        story.cut();
+        assert!(!is_done || story.read(0, 8) == [0; 8], "{scheme}: forced zeroes are undone");
+    }
+}
+
+/// Regression: a forced write went home while a log was drained, and the log vanished. The log still
+/// had an older piece of the block, and nothing recorded that it was old.
+#[test]
+fn forced_write_beside_a_drain_fails_once_the_log_is_gone() {
+    let logs: [(&str, &[(&str, &str)], u16); 3] = [
+        ("griffin", &[("timeout", "off"), ("log_buffer", "0")], HDD),
+        ("griffin", &[("timeout", "off"), ("log_buffer", "16KiB")], HDD),
+        ("writeboost", &[("log_buffer", "16KiB")], SSD),
+    ];
+    for (scheme, settings, log) in logs {
+        let mut story = Story::new(1, scheme, settings, 4000);
+        story.write(0, 8);
+        story.write(80, 8);
+        story.flush();
+        let now = story.now;
+        story.volume().drain(now, false);
+        // The drain pauses, because its writes to home fail.
+        story.answer_failing(|operation| {
+            operation.target != log && operation.command.kind == OpKind::Write && operation.command.range.start.0 < 200
+        });
+        story.write(0, 8);
+        let forced = story.send(OpKind::Write, 0, 8, true);
+        story.answer(|_| false);
+        vanish(&mut story, log);
+        answer_without(&mut story, &[log]);
+        let is_done = is_done(&story, forced);
+        story.cut();
+        assert!(!is_done || story.read(0, 8) == [forced; 8], "{scheme}: the forced write is lost");
+    }
+}
+
+/// Answers all operations that wait, except writes of home's state.
+fn answer_all_but_states(story: &mut Story) {
+    story.answer(|operation| operation.target == HDD && operation.command.range.start.0 < STATE_OF_HOME);
+}
+
+/// The SSD vanishes and then the home, which has not recorded yet that the SSD is out. Asserts that
+/// `request` was not answered as done before, or that the first sector reads as `expected`.
+fn assert_answer_holds_without_both(story: &mut Story, scheme: &str, request: u64, expected: u64) {
+    vanish_and_end(story, SSD);
+    answer_all_but_states(story);
+    vanish(story, HDD);
+    answer_without(story, &[SSD, HDD]);
+    let is_done = is_done(story, request);
+    start_again(story);
+    assert!(!is_done || story.read(0, 1) == [expected], "{scheme}: the answer does not hold");
+}
+
+/// Regression: both drives vanished, as when their controller fails. A flush was answered although
+/// home could not record any more that the SSD was out.
+#[test]
+fn flush_fails_if_home_vanishes_before_it_records() {
+    let mut story = Story::new(1, "hybrid-disk", &[], 4000);
+    story.write(0, 8);
+    story.flush();
+    story.run(OpKind::WriteZeroes, 0, 8, false);
+    let flush = story.send(OpKind::Flush, 0, 0, false);
+    story.answer(|operation| operation.target == HDD && operation.command.kind == OpKind::Flush);
+    assert_answer_holds_without_both(&mut story, "hybrid-disk", flush, 0);
+}
+
+/// Regression: as with a flush, forced changes were answered.
+#[test]
+fn forced_change_fails_if_home_vanishes_before_it_records() {
+    let bypassing: [(&str, &[(&str, &str)]); 2] = [
+        ("bcache", &[("bucket_size", "16KiB"), ("sequential_cutoff", "16KiB")]),
+        ("smart-response", &[("mode", "maximized"), ("stream_bypass", "16KiB")]),
+    ];
+    for (scheme, settings) in bypassing {
+        for kind in [OpKind::Write, OpKind::WriteZeroes] {
+            let mut story = Story::new(1, scheme, settings, 4000);
+            story.write(0, 8);
+            story.flush();
+            let forced = story.send(kind, 0, 512, true);
+            answer_all_but_states(&mut story);
+            let expected = if kind == OpKind::Write { forced } else { 0 };
+            assert_answer_holds_without_both(&mut story, scheme, forced, expected);
+        }
+    }
+}
+
+/// Regression: a read-only SSD was evacuated, and home could not record which regions had left it. A
+/// flush was answered, and the next start used the SSD's older slots.
+#[test]
+fn flush_fails_if_home_cannot_record_what_left() {
+    let mut story = Story::new(1, "hybrid-disk", &[], 4000);
+    story.write(0, 8);
+    // A block of another region cannot be written home, so the SSD is not detached.
+    story.write(4000, 8);
+    story.flush();
+    let newer = story.write(0, 8);
+    let flush = story.send(OpKind::Flush, 0, 0, false);
+    let mut states = 0;
+    story.answer_failing(|operation| {
+        let is_state = operation.target == HDD && operation.command.range.start.0 >= STATE_OF_HOME;
+        states += u32::from(is_state);
+        // The states that record the refusal itself are stored: two turns, each in two copies.
+        let is_other = operation.target == HDD && operation.command.range.start.0 == 4000;
+        let is_refused = (operation.target == SSD || is_other) && operation.command.kind.changes_content();
+        is_state && states > 4 || is_refused
+    });
+    assert!(states > 4, "the regions that left are announced");
+    let is_done = is_done(&story, flush);
+    start_again(&mut story);
+    assert!(!is_done || story.read(0, 8) == [newer; 8], "flushed content is lost");
+}
+
+/// Regression: a block was lost, all others were at home, and the SSD vanished for a moment. The
+/// next start refused the SSD, and without it home's older content of the lost block was read.
+#[test]
+fn lost_block_stays_lost_while_its_ssd_is_gone() {
+    let mut story = Story::new(1, "hybrid-disk", &[], 4000);
+    story.write(0, 8);
+    let other = story.write(80, 8);
+    story.flush();
+    let view = story.volume().view();
+    let (slot, _) = view.map.get(Block(0)).expect("it is in a slot");
+    let first = view.layout.slots.expect("a cache").first_sector + u64::from(slot.0) * 8;
+    (first..first + 8).for_each(|sector| story.drives[usize::from(SSD)].spoil(sector));
+    let now = story.now;
+    story.volume().drain(now, false);
+    story.pass(Nanoseconds::from_seconds(100), ALL);
+    assert!(story.volume().has_lost_content() && story.volume().view().map.dirty_blocks() == 0);
+    vanish(&mut story, SSD);
+    answer_without(&mut story, &[SSD]);
+    start_again(&mut story);
+    assert_eq!(story.status_of_read(0, 8), Status::MediaError);
+    assert_eq!(story.read(80, 8), [other; 8]);
 }

@@ -101,9 +101,15 @@ impl State {
     /// content for the newest that is old by this state, or refuse a member that serves again. The
     /// second fact is true if the digests of the table of places differ.
     pub(crate) fn tells_more_than(&self, earlier: &Self) -> (bool, bool) {
+        let members = self.dirty && !earlier.dirty || self.failed != earlier.failed;
+        (members || self.takes_out_more_than(earlier), self.places != earlier.places)
+    }
+
+    /// Returns true if content of other members that counts by the state `earlier` is old by this
+    /// state.
+    pub(crate) fn takes_out_more_than(&self, earlier: &Self) -> bool {
         let left = self.refusing.is_some() && self.refusing != earlier.refusing;
-        let members = left || self.dirty && !earlier.dirty || self.failed != earlier.failed;
-        (members, self.places != earlier.places)
+        left || self.failed & !earlier.failed != 0
     }
 
     /// Returns the state as a page of the volume `volume`.

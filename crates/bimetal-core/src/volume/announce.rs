@@ -23,8 +23,9 @@
 //! write of an old turn that fails is repeated up to [`OLD_TURN_TRIES`] times, and again after the
 //! next recovery.
 //!
-//! A home that cannot be written is still read, and is never written again. The old state on such a
-//! home does no harm, because the content of the home no longer changes.
+//! A home that cannot be written is still read, and is never written again. The content of such a
+//! home no longer changes. It may have changed before, so if the state that was given up says that
+//! content of other members is old, flushes and forced changes fail from then on.
 
 use std::collections::BTreeSet;
 
@@ -101,6 +102,9 @@ pub(crate) struct Announcements {
     failures: u8,
     /// Members that the state on some home records as failed, a bit each.
     told: u64,
+    /// Set if no home could store that content of other members is old, and none has stored a state
+    /// since.
+    lack_what_is_old: bool,
     waiters: Vec<TaskId>,
     /// Set if copies may be blank: version 1 of the format wrote each turn once.
     pub(super) may_lack_copies: bool,
@@ -223,6 +227,12 @@ impl Announcements {
     /// recovery would still trust that member.
     pub(super) fn are_untold(&self) -> bool {
         self.wanted.failed & !self.told != 0
+    }
+
+    /// Returns true if content of other members is old, and a recovery would still use it, because no
+    /// home could record that it is old.
+    pub(super) fn lack_what_is_old(&self) -> bool {
+        self.lack_what_is_old
     }
 
     /// Updates `changed` after a change of `durable` or `wanted`.
@@ -391,7 +401,9 @@ impl<P: Payload> Volume<P> {
             announcements.failures = 0;
             if kept {
                 announcements.told = written.failed;
+                announcements.lack_what_is_old = false;
             } else {
+                announcements.lack_what_is_old |= written.takes_out_more_than(&announcements.durable);
                 // No home changes any more, but no home records that slots are needed either.
                 announcements.wanted.dirty = announcements.durable.dirty;
                 announcements.old_turns = OldTurns::default();

@@ -86,7 +86,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn run_close(&mut self, task: TaskId, status: Status) {
         self.end_task(task);
         self.closing = Closing::Checkpoint;
-        if self.status_if_told(status) == Status::Done && self.view.layout.is_mirrored() {
+        if self.status_if_told(status, true) == Status::Done && self.view.layout.is_mirrored() {
             self.announce_equal();
         }
         let has_marks = self.store.cache().is_some() && self.view.slots_online();

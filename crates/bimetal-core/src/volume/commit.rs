@@ -106,8 +106,12 @@ impl<P: Payload> Volume<P> {
         if self.commit.is_busy() || self.is_noting() {
             return false;
         }
-        if !self.commit.next.is_empty() || self.newest_is_gone() {
-            return !self.commit.next.is_empty();
+        if !self.commit.next.is_empty() {
+            return true;
+        }
+        if self.newest_is_gone() {
+            // No records can be written, and no slot will be free.
+            return false;
         }
         let pressed = self.view.free_slots < self.view.freeing_slots;
         let starved = self.requests.waiters.any_for_slots() && self.view.freeing_slots > 0;
@@ -142,7 +146,7 @@ impl<P: Payload> Volume<P> {
     /// Notes that the drive with the slots is gone. If only this member had some content, the next
     /// flush reports the loss.
     pub(super) fn note_loss(&mut self) {
-        if self.view.map.dirty_blocks() > 0 {
+        if self.view.map.dirty_blocks() > 0 || self.newest_is_gone() {
             self.note_untold(Status::Gone);
             if self.commit.is_busy() {
                 self.commit.status = Some(Status::Gone);

@@ -99,11 +99,14 @@ impl<P: Payload> Volume<P> {
         self.must_await_state() && self.announcements.are_untold()
     }
 
-    /// Returns the status of an answer that depends on which copies are old: an error if no copy
-    /// could record which copies are old.
-    pub(super) fn status_if_told(&self, status: Status) -> Status {
-        let untold = P::CARRIES_DATA && self.view.layout.is_mirrored() && self.announcements.are_untold();
-        if untold && status == Status::Done { Status::MediaError } else { status }
+    /// Returns the status of the answer to a change or a flush: an error if a recovery would find
+    /// older content, because no home could record whose content is old. `promises` is set if the
+    /// answer promises that content is stable. While the newest content is gone, no record of a
+    /// change reaches the member that would need it, so no answer promises anything.
+    pub(super) fn status_if_told(&self, status: Status, promises: bool) -> Status {
+        let is_old = self.announcements.lack_what_is_old() && (promises || self.view.layout.is_mirrored());
+        let is_broken = P::CARRIES_DATA && (is_old || promises && self.newest_is_gone());
+        if is_broken && status == Status::Done { Status::MediaError } else { status }
     }
 
     /// Records that all copies are equal: nothing is under way, and everything was flushed.

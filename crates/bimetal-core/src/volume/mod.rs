@@ -627,7 +627,7 @@ impl<P: Payload> Volume<P> {
                 self.await_announcement(task);
             }
             Job::Flush(token, status) => {
-                let status = self.status_if_told(status);
+                let status = self.status_if_told(status, true);
                 self.end_request(task, token, status, P::empty());
             }
             Job::Promote(job) => self.end_promotion(task, job),

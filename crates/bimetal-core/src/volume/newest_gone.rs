@@ -7,8 +7,7 @@
 //!    content that home lacks.
 //! 2. Reads of content that only the member has fail. All other reads go on at home.
 //! 3. Writes, zeroes, discards and flushes fail. Changes of home that were under way may end. The
-//!    newest records of these changes are not on the member, so every flush fails that would cover
-//!    these changes.
+//!    newest records of these changes are not on the member, so a forced change fails, too.
 //! 4. At the next start with the member, the slots count. At the next start without the member, the
 //!    volume is refused, unless the loss is accepted.
 //!
@@ -26,20 +25,20 @@ impl<P: Payload> Volume<P> {
         self.damage.newest_is_gone
     }
 
-    /// Records that the member with the slots is gone, in memory and on the homes.
+    /// Records that the member with the slots is gone, in memory and on the homes. Content of lost
+    /// blocks counts as content that home lacks: only the member records that home's content of
+    /// these blocks is older.
     pub(super) fn note_gone_slots(&mut self, member: MemberId) {
         if !P::CARRIES_DATA {
             return;
         }
-        if self.view.map.dirty_blocks() > 0 {
+        if self.view.map.dirty_blocks() > 0 || !self.damage.lost.is_empty() {
             self.damage.newest_is_gone = true;
             return;
         }
-        // The member records which blocks are lost, and home has older content of these blocks.
-        let is_lost = !self.damage.lost.is_empty();
         self.announce(|state| {
             state.failed |= 1 << member.0;
-            (state.dirty, state.migrating, state.refusing) = (state.dirty && is_lost, false, None);
+            (state.dirty, state.migrating, state.refusing) = (false, false, None);
         });
     }
 }

@@ -164,7 +164,7 @@ impl<P: Payload> Volume<P> {
             self.park(task, Job::Range(job));
             return self.await_announcement(task);
         }
-        let status = self.status_if_told(job.status);
+        let status = self.status_if_told(job.status, job.command.fua);
         self.end_range(task, &job, status);
     }
 

@@ -251,7 +251,7 @@ impl<P: Payload> Volume<P> {
                         return self.await_announcement(task);
                     }
                     if !(job.fua && job.changed_map) {
-                        let status = self.status_if_told(self.status_if_forced(&job));
+                        let status = self.status_if_told(self.status_if_forced(&job), job.fua);
                         return self.end_write(task, job, status);
                     }
                     job.phase = Phase::Committing;
@@ -306,7 +306,7 @@ impl<P: Payload> Volume<P> {
                         self.park(task, Job::Write(job));
                         return self.await_announcement(task);
                     }
-                    let status = if job.worst() == Status::Done { self.status_if_forced(&job) } else { job.worst() };
+                    let status = self.status_if_told(self.status_if_forced(&job), true);
                     return self.end_write(task, job, status);
                 }
             }

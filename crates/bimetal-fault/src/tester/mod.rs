@@ -176,8 +176,10 @@ pub fn run_return_case(scheme: &'static SchemeInfo, seed: u64, options: Options)
         }
         case.faults.vanishes = None;
         case.workload.narrow(&mut random);
-        *description = format!("with members that come back, {}", case.description);
+        let holds = random.one_in(2).then(|| Holds::new(&mut random));
+        *description = format!("with members that come back, held {}, {}", holds.is_some(), case.description);
         let mut tester = Tester::new(case, random, options);
+        tester.holds = holds;
         tester.returns = Some(Returns::default());
         tester.run_returns()
     })
@@ -512,8 +514,9 @@ impl Tester {
     fn vanish(&mut self) {
         let Some((member, _)) = self.faults.vanishes.take() else { return };
         self.drives[usize::from(member)].vanish();
-        if self.returns.is_some() {
+        if let Some(returns) = &mut self.returns {
             self.drives[usize::from(member)].carry_out_some(&mut self.random);
+            returns.draw_another(self.drives.len(), &mut self.random);
         }
         self.atlas.note_fault(member, self.shadow.now());
         if self.random.one_in(2) {

@@ -1,8 +1,9 @@
 //! Members that vanish and come back, in the run of a case.
 //!
-//! A case is two to four lives of one volume. In each life a member vanishes after some operation.
-//! Its operations under way end as [`Status::Gone`]; the member may have carried some of them out.
-//! Requests arrive after that, too. The life ends at a power cut, or with a flush and a close. At
+//! A case is two to four lives of one volume. In each life a member vanishes after some operation,
+//! and sometimes another member soon after. Operations under way end as [`Status::Gone`]; the member
+//! may have carried some of them out. Requests arrive after that, too. In half of the cases, drives
+//! hold operations back, so that members vanish while an operation is under way. The life ends at a power cut, or with a flush and a close. At
 //! the next start the member is back, with or without what its write cache had. Some starts are
 //! without a member, which is back at the start after that.
 //!
@@ -39,6 +40,13 @@ impl Returns {
         let member = slots.filter(|_| random.one_in(2)).map_or(any, |slots| slots.0);
         let bits = random.between(0, 7);
         self.next = (!random.one_in(6)).then(|| (member, random.below(1 << bits)));
+    }
+
+    /// Draws whether another member vanishes soon after a member has vanished.
+    pub(super) fn draw_another(&mut self, members: usize, random: &mut Random) {
+        if random.one_in(3) {
+            self.next = Some((random.below(members as u64) as u16, random.below(8)));
+        }
     }
 
     /// Counts an operation. Returns the member that vanishes after it.

@@ -16,9 +16,12 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns the status of a write with FUA: a part of it may have been lost with the drive of
-    /// its slots.
+    /// Returns the status of a write that is placed. A part of a write with FUA may have been lost
+    /// with the drive of its slots.
     pub(super) fn status_if_forced(&self, job: &WriteJob<P>) -> Status {
+        if job.worst() != Status::Done {
+            return job.worst();
+        }
         let size = self.view.layout.block;
         let is_lost = |block: Block| {
             let (touched, _) = access_masks(size, job.sectors, block);
