@@ -10,6 +10,9 @@ use bimetal_core::units::Nanoseconds;
 use bimetal_fault::payload::Tags;
 use story::{ALL, HDD, SSD, Story};
 
+/// A scheme, its settings, and the member that has content off home.
+type OffHome<'a> = (&'a str, &'a [(&'a str, &'a str)], u16);
+
 /// Ends an operation as a drive does that is gone.
 fn end_gone(story: &mut Story, operation: &Operation<Tags>) {
     let (token, now) = (operation.token, story.now);
@@ -248,7 +251,7 @@ fn slots_of_an_ssd_that_is_a_home_count_once_it_is_back() {
 /// out, and changed. So no later start used the member, and its flushed content was lost.
 #[test]
 fn member_that_is_gone_with_content_comes_back_with_it() {
-    let write_back: [(&str, &[(&str, &str)], u16); 4] = [
+    let write_back: [OffHome; 4] = [
         ("smart-response", &[("mode", "maximized"), ("idle", "1h")], SSD),
         ("hybrid-disk", &[], SSD),
         ("smq", &[], SSD),
@@ -351,11 +354,11 @@ fn forced_zeroes_fail_once_the_newest_content_is_gone() {
     }
 }
 
-/// Regression: a forced write went home while a log was drained, and the log vanished. The log still
-/// had an older piece of the block, and nothing recorded that it was old.
+/// Regression: a forced write went home while a log was drained, and the log vanished. The log
+/// still had an older piece of the block, and nothing recorded that it was old.
 #[test]
 fn forced_write_beside_a_drain_fails_once_the_log_is_gone() {
-    let logs: [(&str, &[(&str, &str)], u16); 3] = [
+    let logs: [OffHome; 3] = [
         ("griffin", &[("timeout", "off"), ("log_buffer", "0")], HDD),
         ("griffin", &[("timeout", "off"), ("log_buffer", "16KiB")], HDD),
         ("writeboost", &[("log_buffer", "16KiB")], SSD),
@@ -432,8 +435,8 @@ fn forced_change_fails_if_home_vanishes_before_it_records() {
     }
 }
 
-/// Regression: a read-only SSD was evacuated, and home could not record which regions had left it. A
-/// flush was answered, and the next start used the SSD's older slots.
+/// Regression: a read-only SSD was evacuated, and home could not record which regions had left it.
+/// A flush was answered, and the next start used the SSD's older slots.
 #[test]
 fn flush_fails_if_home_cannot_record_what_left() {
     let mut story = Story::new(1, "hybrid-disk", &[], 4000);

@@ -509,8 +509,8 @@ fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
 
 /// A log refuses a segment, which stays in memory until it is at home. The log's drive vanishes
 /// while its content is evacuated. The move must not wait for the segment, which will never be
-/// written. A write of the same blocks waits for the move, and then fails, because home may not change
-/// without the log.
+/// written. A write of the same blocks waits for the move, and then fails, because home may not
+/// change without the log.
 #[test]
 fn segment_kept_in_memory_stops_no_move_when_the_log_goes() {
     let mut scene = Scene::new("griffin", &[("timeout", "off"), ("read_threshold", "off")], 4, 4000);

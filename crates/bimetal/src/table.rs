@@ -263,8 +263,8 @@ mod tests {
         assert!(!one.contains(SOLD), "one block needs no heading: {one}");
     }
 
-    /// Regression: below a heading of 10 %, two schemes had the figures of a whole drive, and nothing
-    /// said so.
+    /// Regression: below a heading of 10 %, two schemes had the figures of a whole drive, without a
+    /// word.
     #[test]
     fn whole_drives_in_the_block_of_shares_are_named() {
         let run = |scheme: &str, sizing, ssd_bytes| Run { sizing, ssd_bytes, ..Run::named(scheme) };

@@ -229,8 +229,8 @@ impl Announcements {
         self.wanted.failed & !self.told != 0
     }
 
-    /// Returns true if content of other members is old, and a recovery would still use it, because no
-    /// home could record that it is old.
+    /// Returns true if content of other members is old, and a recovery would still use it, because
+    /// no home could record that it is old.
     pub(super) fn lack_what_is_old(&self) -> bool {
         self.lack_what_is_old
     }

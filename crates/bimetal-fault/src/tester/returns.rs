@@ -1,11 +1,12 @@
 //! Members that vanish and come back, in the run of a case.
 //!
 //! A case is two to four lives of one volume. In each life a member vanishes after some operation,
-//! and sometimes another member soon after. Operations under way end as [`Status::Gone`]; the member
-//! may have carried some of them out. Requests arrive after that, too. In half of the cases, drives
-//! hold operations back, so that members vanish while an operation is under way. The life ends at a power cut, or with a flush and a close. At
-//! the next start the member is back, with or without what its write cache had. Some starts are
-//! without a member, which is back at the start after that.
+//! and sometimes another member soon after. Operations under way end as [`Status::Gone`]; the
+//! member may have carried some of them out. Requests arrive after that, too. In half of the cases,
+//! drives hold operations back, so that members vanish while an operation is under way. The life
+//! ends at a power cut, or with a flush and a close. At the next start the member is back, with or
+//! without what its write cache had. Some starts are without a member, which is back at the start
+//! after that.
 //!
 //! After each start every sector is read, and must have content that a flush promised, or later
 //! content. In some lives the volume is drained and detached next. The content must stay the same.
