@@ -228,6 +228,11 @@ impl Atlas {
             }
             self.read_only[member] = true;
         }
+        let slots = view.layout.slots.map(|slots| slots.member);
+        let is_gone = slots.is_some_and(|slots| view.member(slots).state == MemberState::Failed);
+        if is_gone && view.map.dirty_blocks() > 0 && !newest_is_gone {
+            return Err("changes go on although a member is gone with the newest content".into());
+        }
         let newly = |member: &usize| view.members[*member].state == MemberState::Failed && !self.failed[*member];
         let Some(member) = (0..view.members.len()).find(newly) else { return Ok(()) };
         let let_go = self.let_go == Some(MemberId(member as u16));
@@ -240,11 +245,8 @@ impl Atlas {
         }
         self.failed[member] = true;
         self.last_fault = now;
-        let has_slots = view.layout.slots.is_some_and(|slots| slots.member == MemberId(member as u16));
+        let has_slots = slots == Some(MemberId(member as u16));
         self.newest_is_gone |= has_slots && newest_is_gone;
-        if has_slots && view.map.dirty_blocks() > 0 && !newest_is_gone {
-            return Err(format!("changes go on although member {member} is gone with the newest content"));
-        }
         if has_slots {
             let dirty = view.map.occupied().filter(|(_, entry)| entry.dirty);
             self.missing.extend(dirty.map(|(_, entry)| entry.block.0));

@@ -264,7 +264,11 @@ impl Shadow {
     /// Returns the moment at which the change ended that gave `sector` the `value` of its home. A
     /// discard gives no value, and may touch no drive.
     pub fn answered(&self, sector: u64, value: &Sector) -> Option<Moment> {
-        let gave = |number: &u32| self.request(*number).kind != OpKind::Discard;
+        let is_done = |request: &Request| request.ended.is_some_and(|(_, status)| status == Status::Done);
+        let gave = |number: &u32| {
+            let request = self.request(*number);
+            request.kind != OpKind::Discard && is_done(request)
+        };
         let number = match value {
             Sector::Data { request, .. } => Some(*request),
             Sector::Zero => self.changes(sector).find(gave),

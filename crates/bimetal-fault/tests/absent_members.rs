@@ -483,3 +483,31 @@ fn lost_block_stays_lost_while_its_ssd_is_gone() {
     assert_eq!(story.status_of_read(0, 8), Status::MediaError);
     assert_eq!(story.read(80, 8), [other; 8]);
 }
+
+/// Regression: a home vanished, and could not record that it was gone. Flushes and forced writes
+/// failed from then on, although the cache or log kept all content.
+#[test]
+fn cache_serves_flushes_while_home_is_gone() {
+    let write_back: [OffHome; 5] = [
+        ("hybrid-disk", &[], SSD),
+        ("smq", &[], SSD),
+        ("bcache", &[("bucket_size", "16KiB")], SSD),
+        ("griffin", &[("timeout", "off"), ("log_buffer", "0")], HDD),
+        ("writeboost", &[("log_buffer", "16KiB")], SSD),
+    ];
+    for (scheme, settings, slots) in write_back {
+        let home = SSD + HDD - slots;
+        let mut story = Story::new(1, scheme, settings, 4000);
+        story.write(0, 8);
+        story.flush();
+        vanish(&mut story, home);
+        answer_without(&mut story, &[home]);
+        let forced = story.send(OpKind::Write, 0, 8, true);
+        answer_without(&mut story, &[home]);
+        let flush = story.send(OpKind::Flush, 0, 0, false);
+        answer_without(&mut story, &[home]);
+        assert!(is_done(&story, forced) && is_done(&story, flush), "{scheme}");
+        start_again(&mut story);
+        assert_eq!(story.read(0, 8), [forced; 8], "{scheme}");
+    }
+}

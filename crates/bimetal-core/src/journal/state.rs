@@ -73,6 +73,12 @@ impl Left {
         self.0[region as usize / 8] & 1 << (region % 8) != 0
     }
 
+    /// Returns true if a region has left that has not left by `earlier`.
+    fn has_more_than(&self, earlier: Option<&Self>) -> bool {
+        let before = |at: usize| earlier.map_or(0, |earlier| earlier.0[at]);
+        self.0.iter().enumerate().any(|(at, &bits)| bits & !before(at) != 0)
+    }
+
     /// Records that the blocks of `region` have left.
     pub fn insert(&mut self, region: u32) {
         self.0[region as usize / 8] |= 1 << (region % 8);
@@ -101,15 +107,17 @@ impl State {
     /// content for the newest that is old by this state, or refuse a member that serves again. The
     /// second fact is true if the digests of the table of places differ.
     pub(crate) fn tells_more_than(&self, earlier: &Self) -> (bool, bool) {
-        let members = self.dirty && !earlier.dirty || self.failed != earlier.failed;
-        (members || self.takes_out_more_than(earlier), self.places != earlier.places)
+        let left = self.refusing.is_some() && self.refusing != earlier.refusing;
+        let members = left || self.dirty && !earlier.dirty || self.failed != earlier.failed;
+        (members, self.places != earlier.places)
     }
 
-    /// Returns true if content of other members that counts by the state `earlier` is old by this
-    /// state.
-    pub(crate) fn takes_out_more_than(&self, earlier: &Self) -> bool {
-        let left = self.refusing.is_some() && self.refusing != earlier.refusing;
-        left || self.failed & !earlier.failed != 0
+    /// Returns true if content of `members`, a bit each, is old by this state and counts by the
+    /// state `earlier`.
+    pub(crate) fn takes_out_more_than(&self, earlier: &Self, members: u64) -> bool {
+        let before = earlier.refusing.as_ref();
+        let left = self.refusing.as_ref().is_some_and(|left| left.has_more_than(before));
+        left || self.failed & !earlier.failed & members != 0
     }
 
     /// Returns the state as a page of the volume `volume`.

@@ -25,7 +25,8 @@
 //!
 //! A home that cannot be written is still read, and is never written again. The content of such a
 //! home no longer changes. It may have changed before, so if the state that was given up says that
-//! content of other members is old, flushes and forced changes fail from then on.
+//! content of other members is old, flushes and forced changes fail from then on, and in a mirror
+//! all changes.
 
 use std::collections::BTreeSet;
 
@@ -387,6 +388,10 @@ impl<P: Payload> Volume<P> {
         }
         self.end_task(task);
         let online = self.is_home_online();
+        // A home that is no copy has the content that it had when it failed, and no other member
+        // has newer content of its blocks.
+        let slots = self.view.layout.slots.map(|slots| slots.member);
+        let replaceable = self.view.layout.copies().chain(slots).fold(0, |all, member| all | 1 << member.0);
         let announcements = &mut self.announcements;
         let written = announcements.writing.take().expect("a state was being written");
         let kept = std::mem::take(&mut announcements.kept);
@@ -403,7 +408,7 @@ impl<P: Payload> Volume<P> {
                 announcements.told = written.failed;
                 announcements.lack_what_is_old = false;
             } else {
-                announcements.lack_what_is_old |= written.takes_out_more_than(&announcements.durable);
+                announcements.lack_what_is_old |= written.takes_out_more_than(&announcements.durable, replaceable);
                 // No home changes any more, but no home records that slots are needed either.
                 announcements.wanted.dirty = announcements.durable.dirty;
                 announcements.old_turns = OldTurns::default();

@@ -331,13 +331,21 @@ impl Tester {
     /// content that home lacks, nothing is lost.
     fn bring_slots_back(&mut self) {
         let Some(slots) = self.volume.view().layout.slots else { return };
-        let drive = &mut self.drives[usize::from(slots.member.0)];
-        if !drive.is_gone() || self.random.one_in(2) {
+        let number = usize::from(slots.member.0);
+        if !self.drives[number].is_gone() || self.random.one_in(2) || !self.may_slots_come_back() {
             return;
         }
-        drive.come_back();
+        self.drives[number].come_back();
         self.report.returns += 1;
         self.power().slots_are_back = true;
+    }
+
+    /// Returns true if the member with the slots may come back. If its content was given up, a home
+    /// that takes no writes could not record that, so its content would replace home's.
+    pub(super) fn may_slots_come_back(&self) -> bool {
+        let view = self.volume.view();
+        let is_online = |home: &MemberId| view.member(*home).state == MemberState::Online;
+        self.volume.gave_up().is_none() || view.layout.homes().iter().all(is_online)
     }
 
     /// Makes a drive vanish at a power cut in some cases.

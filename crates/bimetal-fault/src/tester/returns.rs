@@ -155,7 +155,8 @@ impl Tester {
         let is_mirrored = layout.is_mirrored();
         for number in 0..self.drives.len() {
             let member = MemberId(number as u16);
-            if !self.drives[number].is_gone() {
+            let stays_away = slots == Some(member) && !self.may_slots_come_back();
+            if !self.drives[number].is_gone() || stays_away {
                 continue;
             }
             self.drives[number].come_back();
