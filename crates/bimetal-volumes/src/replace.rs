@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 
 use bimetal_core::label::{Label, usable};
 use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId};
-use bimetal_core::payload::Payload;
-use bimetal_core::scheme::{MemberState, SchemeInfo};
+use bimetal_core::scheme::{MemberState, SchemeInfo, View};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
-use bimetal_core::volume::{self, Volume, VolumeError};
+use bimetal_core::volume::{self, VolumeError};
 use bimetal_device::drive::absent::Absent;
 use bimetal_device::drive::file::{DriveFile, OpenError};
 use bimetal_device::drive::{self, Drive, Engine};
@@ -208,8 +207,7 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
 
 /// Returns the reason for which no drive can be attached to a volume; `None` if a drive can be
 /// attached.
-pub fn nothing_to_attach<P: Payload>(volume: &Volume<P>) -> Option<&'static str> {
-    let view = volume.view();
+pub fn nothing_to_attach(view: &View) -> Option<&'static str> {
     let Some(slots) = view.layout.slots else {
         return Some("this volume keeps no content off home, so it has no drive that another could replace");
     };
@@ -229,7 +227,7 @@ pub fn nothing_to_attach<P: Payload>(volume: &Volume<P>) -> Option<&'static str>
         }
         MemberState::Failed => {}
     }
-    (volume.newest_is_gone() || !view.map.is_empty()).then_some(
+    (!view.map.is_empty()).then_some(
         "the drive off home is missing or has failed, and only it has some content: connect it, or serve the rest \
          with --accept-loss",
     )
@@ -243,7 +241,7 @@ pub fn nothing_to_attach<P: Payload>(volume: &Volume<P>) -> Option<&'static str>
 pub fn examine(located: &Located, path: &Path, force: bool) -> Result<(), ReplaceError> {
     let options = Options { degraded: true, engine: Engine::Pool, ..Options::default() };
     let Attached { volume, mut held, .. } = attach::examine(located, options)?;
-    if let Some(reason) = nothing_to_attach(&volume) {
+    if let Some(reason) = nothing_to_attach(volume.view()) {
         return Err(ReplaceError::Nothing(reason));
     }
     let label = held.label().clone();

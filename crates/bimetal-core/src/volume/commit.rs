@@ -146,11 +146,12 @@ impl<P: Payload> Volume<P> {
     /// Notes that the drive with the slots is gone. If only this member had some content, the next
     /// flush reports the loss.
     pub(super) fn note_loss(&mut self) {
-        if self.view.map.dirty_blocks() > 0 || self.newest_is_gone() {
+        let is_loss = self.view.map.dirty_blocks() > 0;
+        if is_loss {
             self.note_untold(Status::Gone);
-            if self.commit.is_busy() {
-                self.commit.status = Some(Status::Gone);
-            }
+        }
+        if self.commit.is_busy() && (is_loss || self.newest_is_gone()) {
+            self.commit.status = Some(Status::Gone);
         }
     }
 

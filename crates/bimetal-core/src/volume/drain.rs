@@ -185,8 +185,8 @@ impl<P: Payload> Volume<P> {
 
     /// Attaches the member with the slots again, empty: its metadata was just
     /// [formatted](super::format_again) with the epoch `life`. Does nothing and returns false in
-    /// three cases: the member serves already, a task still waits for the member, or the member
-    /// had content that home lacks.
+    /// three cases: the member serves already, a task still waits for the member, or only the member
+    /// had the newest content of some block.
     pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
         // Another member cannot replace a home's content.
@@ -200,14 +200,16 @@ impl<P: Payload> Volume<P> {
                 Job::Scrub(_) | Job::ScrubPages(_) | Job::Discard(_) => true,
                 _ => false,
             });
-        if !is_slots || self.newest_is_gone() || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
+        if !is_slots || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
             return false;
         }
         self.store.begin_again(&self.view.layout, &self.decider.scheme.properties(), life);
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.operations.forget_failures(member);
-        // Home has all content, unless blocks are lost. The first write to a slot records that
-        // slots are needed anew, and so waits until home records that the member has not failed.
+        // Home has all content, unless blocks are lost, and the report lists these. The first write
+        // to a slot records that slots are needed anew, and so waits until home records that the
+        // member has not failed.
+        self.damage.newest_is_gone = false;
         let (is_mirrored, is_lost) = (self.view.layout.is_mirrored(), !self.damage.lost.is_empty());
         self.announce(|state| {
             state.failed &= !(1 << member.0);

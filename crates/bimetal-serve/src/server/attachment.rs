@@ -37,7 +37,7 @@ impl Server {
             return Some(Reply::error(format!("{other} is being attached: wait until it is attached, and try again")));
         }
         if self.control.attachment.is_none() {
-            if let Some(message) = nothing_to_attach(&self.volume) {
+            if let Some(message) = nothing_to_attach(self.volume.view()) {
                 return Some(Reply::error(message));
             }
             let Some(held) = self.control.held.clone() else {
