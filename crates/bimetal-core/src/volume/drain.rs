@@ -185,8 +185,8 @@ impl<P: Payload> Volume<P> {
 
     /// Attaches the member with the slots again, empty: its metadata was just
     /// [formatted](super::format_again) with the epoch `life`. Does nothing and returns false in
-    /// three cases: the member serves already, a task still waits for the member, or only the member
-    /// had the newest content of some block.
+    /// three cases: the member serves already, a task still waits for the member, or only the
+    /// member had the newest content of some block.
     pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
         // Another member cannot replace a home's content.
