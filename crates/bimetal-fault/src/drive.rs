@@ -226,8 +226,8 @@ impl Drive {
     }
 
     /// Returns true if a failed flush was to make the content of a sector stable, or if the drive
-    /// vanished before the content was stable. Only another
-    /// write of the sector, with a flush after it, makes its content stable.
+    /// vanished before the content was stable. Only another write of the sector, with a flush after
+    /// it, makes its content stable.
     pub fn is_forgotten(&self, sector: u64) -> bool {
         is_in(&self.forgotten, self.content.change(sector))
     }

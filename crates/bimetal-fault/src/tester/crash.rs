@@ -210,14 +210,23 @@ impl Tester {
         self.power().in_place.extend(placed);
     }
 
-    /// Runs the case from the moment at which the power is first switched on.
-    pub(super) fn run_crashes(mut self) -> Result<Report, String> {
+    /// Switches the power on for the first time: formats the drives, and recovers the volume.
+    /// Returns false if failing drives do not let the volume recover.
+    pub(super) fn switch_on(&mut self) -> Result<bool, String> {
         self.power = Some(Power::default());
         self.drives = std::mem::take(&mut self.drives).into_iter().map(Drive::with_write_cache).collect();
         self.format()?;
-        if !self.recover()? {
-            let fair = self.atlas.faults() > 0;
-            return if fair { Ok(self.report) } else { Err("a fresh volume cannot be recovered".into()) };
+        let is_recovered = self.recover()?;
+        if !is_recovered && self.atlas.faults() == 0 {
+            return Err("a fresh volume cannot be recovered".into());
+        }
+        Ok(is_recovered)
+    }
+
+    /// Runs the case from the moment at which the power is first switched on.
+    pub(super) fn run_crashes(mut self) -> Result<Report, String> {
+        if !self.switch_on()? {
+            return Ok(self.report);
         }
         let cuts = self.random.pick(&[1, 1, 1, 2, 3]);
         let faults = self.faults;

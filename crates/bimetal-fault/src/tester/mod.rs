@@ -136,7 +136,7 @@ pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
 }
 
 /// Runs the case `seed` of `scheme` in which drives hold operations back, and requests arrive for
-/// the blocks of these operations. Half of the cases have power cuts, and a third have scrubs.
+/// the blocks of these operations. Half of the cases have power cuts, and half have scrubs.
 ///
 /// # Errors
 /// Returns the first violation. A panic of the engine counts as a violation.

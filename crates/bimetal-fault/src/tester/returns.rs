@@ -17,9 +17,8 @@ use bimetal_core::layout::MemberId;
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
-use super::{Power, Report, Tester};
+use super::{Report, Tester};
 use crate::case::Faults;
-use crate::drive::Drive;
 use crate::random::Random;
 
 /// Largest number of requests of a life.
@@ -66,12 +65,8 @@ impl Returns {
 impl Tester {
     /// Runs the lives of the case.
     pub(super) fn run_returns(mut self) -> Result<Report, String> {
-        self.power = Some(Power::default());
-        self.drives = std::mem::take(&mut self.drives).into_iter().map(Drive::with_write_cache).collect();
-        self.format()?;
-        if !self.recover()? {
-            let fair = self.atlas.faults() > 0;
-            return if fair { Ok(self.report) } else { Err("a fresh volume cannot be recovered".into()) };
+        if !self.switch_on()? {
+            return Ok(self.report);
         }
         let lives = self.random.between(2, 4);
         for _ in 0..lives {
