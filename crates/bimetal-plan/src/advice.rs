@@ -19,17 +19,10 @@ use crate::budget::{Budget, Metric};
 use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
+use crate::parts::Parts;
 use crate::power_cut::{CONDITION, caches_off, with_settings};
-use crate::proof::refuted_by_life;
+use crate::proof::{Runs, refuted_by_life};
 use crate::think::WithThinkTimes;
-
-/// Numbers of windows into which a trace is cut, if it is long enough. Each number of windows has
-/// beside it half the width of a 95 % interval in standard errors, for a spread estimated from this
-/// number of windows (Student's t).
-const WINDOWS: [(u64, f64); 2] = [(10, 2.262), (4, 3.182)];
-
-/// Fewest measured requests in a window that give a useful figure.
-const REQUESTS_MIN: u64 = 50;
 
 /// Confidence in the answer.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -134,62 +127,19 @@ pub fn confidence(
     figures: &mut Figures,
     budgets: &[Budget],
 ) -> Result<Confidence, SimulationError> {
-    let Some(parts) = Parts::of(evaluator.load) else {
-        let load = evaluator.load;
-        let measured = load.requests.len() as u64 - load.warmup_requests;
-        let mut confidence = Confidence { requests: measured, ..Confidence::default() };
-        confidence.proven = confidence.lacks(figures, budgets).is_empty();
-        confidence.note(evaluator, figures, budgets);
-        return Ok(confidence);
-    };
-    let runs: Result<Vec<Option<Box<Figures>>>, SimulationError> = parts
-        .spans
-        .par_iter()
-        .with_max_len(1)
-        .map(|&(from, to)| Ok(part(evaluator, candidate, (from, to), &[])?.ok().flatten()))
-        .collect();
-    of_parts(evaluator, candidate, figures, budgets, &parts, runs?)
+    if figures.requests != evaluator.load.requests.len() as u64 {
+        let run = evaluator.run(candidate, Limits::default())?;
+        figures.parts = if let Outcome::Done(whole) = run { whole.parts } else { Vec::new() };
+    }
+    let spans = evaluator.load.parts().map_or(&[][..], |parts| &parts.spans);
+    let needs_runs = budgets.iter().any(Budget::needs_runs_of_parts);
+    let run = |&span: &(u64, u64)| if needs_runs { run_over(evaluator, candidate, span) } else { Ok(None) };
+    let runs: Result<Runs, SimulationError> = spans.par_iter().with_max_len(1).map(run).collect();
+    of_parts(evaluator, candidate, figures, budgets, &runs?)
 }
 
-/// Parts of a trace over which an option runs again.
-pub(crate) struct Parts {
-    /// Number of windows.
-    count: u64,
-    /// Half the width of a 95 % interval in standard errors.
-    student: f64,
-    /// First request and end of each window, of the first half and of the second half.
-    pub(crate) spans: Vec<(u64, u64)>,
-}
-
-impl Parts {
-    /// Cuts `load` into its parts; `None` if the load is too short.
-    pub(crate) fn of(load: &Load) -> Option<Self> {
-        let (first, end, half) = (load.warmup_requests, load.requests.len() as u64, load.half());
-        let measured = end - first;
-        let &(count, student) = WINDOWS.iter().find(|(count, _)| measured / count >= REQUESTS_MIN)?;
-        let cut = |part: u64, of: u64| first + measured * part / of;
-        let mut spans: Vec<(u64, u64)> = (0..count).map(|at| (cut(at, count), cut(at + 1, count))).collect();
-        spans.extend([(first, half), (half, end)]);
-        Some(Self { count, student, spans })
-    }
-
-    /// Returns the number of the first half among the parts. Every other part must keep the
-    /// budgets.
-    pub(crate) fn first_half(&self) -> usize {
-        self.spans.len() - 2
-    }
-
-    /// Returns the name of a part: `window 3 of 10`, `the second half`.
-    pub(crate) fn name(&self, part: usize) -> String {
-        match part.checked_sub(self.first_half()) {
-            None => format!("window {} of {}", part + 1, self.count),
-            Some(0) => "the first half".to_owned(),
-            Some(_) => "the second half".to_owned(),
-        }
-    }
-}
-
-/// Computes the confidence from `runs` over all `parts` of the trace.
+/// Computes the confidence from the response times of all parts of the trace, and from `runs` over
+/// the parts for other figures.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.
@@ -198,27 +148,34 @@ pub(crate) fn of_parts(
     candidate: &Candidate,
     figures: &mut Figures,
     budgets: &[Budget],
-    parts: &Parts,
-    mut runs: Vec<Option<Box<Figures>>>,
+    runs: &Runs,
 ) -> Result<Confidence, SimulationError> {
     let load = evaluator.load;
-    let &Parts { count, student, .. } = parts;
     let requests = load.requests.len() as u64 - load.warmup_requests;
     let mut confidence = Confidence { requests, ..Confidence::default() };
-    let (second, first) = (runs.pop().flatten(), runs.pop().flatten());
+    let Some(parts) = load.parts() else {
+        confidence.proven = confidence.lacks(figures, budgets).is_empty();
+        confidence.note(evaluator, figures, budgets);
+        return Ok(confidence);
+    };
+    let &Parts { count, student, .. } = parts;
     confidence.windows = count;
+    let (first, second) = (parts.first_half(), parts.first_half() + 1);
     let is_timeless = load.survey.is_timeless();
     for budget in budgets.iter().filter(|budget| budget.is_of_run()) {
-        let value = |run: &Option<Box<Figures>>| run.as_ref().and_then(|figures| figures.of(budget));
+        let value = |part: usize| match budget.is_response_time() {
+            true => figures.response_time_in(part, budget),
+            false => runs[part].as_ref().and_then(|figures| figures.of(budget)),
+        };
         // A window without the figure, such as the hits of reads where nothing is read, decides
         // nothing.
-        let windows: Vec<f64> = runs.iter().filter_map(value).collect();
+        let windows: Vec<f64> = (0..first).filter_map(value).collect();
         let with_figure = windows.len() as u64;
         // An option without the figure keeps every upper limit on it: a disk has no write
         // amplification.
         let has_none = figures.predicted(budget).is_none() && budget.is_upper();
         let kept = windows.iter().filter(|&&value| budget.kept_by(Some(value))).count() as u64;
-        let all = windows.iter().copied().chain(value(&second)).chain(figures.predicted(budget));
+        let all = windows.iter().copied().chain(value(second)).chain(figures.predicted(budget));
         let short_end = all.reduce(|one, other| if budget.is_upper() { one.max(other) } else { one.min(other) });
         confidence.budgets.push(Spread {
             budget: budget.text.clone(),
@@ -226,9 +183,9 @@ pub(crate) fn of_parts(
             error: error_of_mean(&windows, count, student),
             least: windows.iter().copied().reduce(f64::min),
             most: windows.iter().copied().reduce(f64::max),
-            first_half: value(&first),
-            second_half: value(&second),
-            kept_in_second_half: value(&second).is_none_or(|value| budget.kept_by(Some(value))),
+            first_half: value(first),
+            second_half: value(second),
+            kept_in_second_half: value(second).is_none_or(|value| budget.kept_by(Some(value))),
             kept_in_windows: (with_figure > 0).then_some((kept, with_figure)),
             short_end,
             proven: (with_figure > 0 || has_none)
@@ -477,20 +434,16 @@ impl Spread {
 }
 
 /// Runs `candidate` over requests up to the end of `span`, measured from the first request of
-/// `span` on. The inner value is the figures, `None` if the part has none; an error of the inner
-/// result names the budget of `limits` that stopped the run.
-pub(crate) fn part(
+/// `span` on. Returns the figures; `None` if the part has none.
+pub(crate) fn run_over(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
     (from, to): (u64, u64),
-    limits: &[Budget],
-) -> Result<Result<Option<Box<Figures>>, String>, SimulationError> {
+) -> Result<Option<Box<Figures>>, SimulationError> {
     let load = Load::part(evaluator.load, from, to);
-    let evaluator = Evaluator { load: &load, ..*evaluator };
-    match evaluator.run(candidate, evaluator.limits(limits)) {
-        Ok(Outcome::Done(figures)) => Ok(Ok(Some(figures))),
-        Ok(Outcome::Stopped { broken, .. }) => Ok(Err(broken)),
-        Ok(Outcome::Impossible(_)) | Err(SimulationError::NothingMeasured(_)) => Ok(Ok(None)),
+    match (Evaluator { load: &load, ..*evaluator }).run(candidate, Limits::default()) {
+        Ok(Outcome::Done(figures)) => Ok(Some(figures)),
+        Ok(Outcome::Stopped { .. } | Outcome::Impossible(_)) | Err(SimulationError::NothingMeasured(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

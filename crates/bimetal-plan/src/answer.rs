@@ -453,7 +453,7 @@ pub fn verdict(tried: &Tried) -> Option<String> {
 
 /// Returns the verdict with each budget that is not proven, and the reason.
 fn explained(tried: &Tried) -> Option<String> {
-    let refuted = || Some(format!("{NOT_PROVEN} ({})", tried.figures()?.refuted.as_ref()?.reason));
+    let refuted = || Some(format!("{NOT_PROVEN} ({})", tried.figures()?.refuted.as_ref()?.0));
     confidence_in(tried).map(Confidence::explained).or_else(refuted)
 }
 

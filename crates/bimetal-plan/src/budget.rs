@@ -290,6 +290,11 @@ impl Budget {
         matches!(self.metric, Metric::Path(_) | Metric::Power)
     }
 
+    /// Returns true if the figure of a part of the trace needs a run over this part.
+    pub(crate) fn needs_runs_of_parts(&self) -> bool {
+        self.is_of_run() && !self.is_response_time()
+    }
+
     /// Returns true if the budget limits a figure that is known only with the life of flash.
     pub(crate) fn needs_lives(&self) -> bool {
         match &self.metric {
@@ -336,13 +341,19 @@ impl Budget {
 
     /// Returns true if the budget limits a response time.
     pub(crate) fn is_response_time(&self) -> bool {
-        matches!(&self.metric, Metric::Path(path) if path.starts_with("response_time_ms."))
+        self.response_time_path().is_some()
+    }
+
+    /// Returns the path of the budget's figure among the response times of a run: `all.p99`;
+    /// `None` for other figures.
+    pub(crate) fn response_time_path(&self) -> Option<&str> {
+        let Metric::Path(path) = &self.metric else { return None };
+        path.strip_prefix("response_time_ms.")
     }
 
     /// Returns the response times that the budget limits from above; `None` for other budgets.
     pub fn response_limit(&self) -> Option<(Which, Figure, Nanoseconds)> {
-        let Metric::Path(path) = &self.metric else { return None };
-        let (which, name) = path.strip_prefix("response_time_ms.")?.split_once('.')?;
+        let (which, name) = self.response_time_path()?.split_once('.')?;
         let which = match which {
             "all" => Which::All,
             "read" => Which::Reads,

@@ -192,8 +192,6 @@ struct Near {
     tried: Option<Tried>,
     /// Set if the option's lifetime was computed.
     was_judged: bool,
-    /// Part of the trace that refuted the option.
-    refuted_by: Option<usize>,
 }
 
 /// State of the search for the closest options of a group.
@@ -203,13 +201,11 @@ struct Progressed {
     work_left: u64,
     /// Number of options that may be closer and were left out.
     left_out: u64,
-    /// Part of the trace that refuted the last refuted option.
-    likely: Option<usize>,
 }
 
 impl Progressed {
     fn up_to(work_max: u64) -> Self {
-        Self { nearest: Nearest::default(), work_left: work_max, left_out: 0, likely: None }
+        Self { nearest: Nearest::default(), work_left: work_max, left_out: 0 }
     }
 }
 
@@ -310,9 +306,8 @@ impl Search<'_> {
                 }
                 steps.over();
             }
-            let likely = group.likely;
             let run = |&(at, room): &(usize, f64)| {
-                let run = self.within(&tried[at].candidate, room, likely);
+                let run = self.within(&tried[at].candidate, room);
                 steps.over();
                 run
             };
@@ -320,7 +315,6 @@ impl Search<'_> {
             for (&(at, _), near) in batch.iter().zip(runs?) {
                 let work = if near.was_judged { JUDGED } else { 1 };
                 group.work_left = group.work_left.saturating_sub(work);
-                group.likely = near.refuted_by.or(group.likely);
                 if let Some(run) = near.tried {
                     tried[at] = run;
                     group.nearest.add(tried, at, self.budgets);
@@ -389,17 +383,16 @@ impl Search<'_> {
     }
 
     /// Runs an option until it breaks a budget by more than the factor `room`.
-    fn within(&self, candidate: &Candidate, room: f64, likely: Option<usize>) -> Result<Near, SimulationError> {
+    fn within(&self, candidate: &Candidate, room: f64) -> Result<Near, SimulationError> {
         let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Cost);
         let wider: Vec<Budget> = others.map(|budget| budget.wider(room)).collect();
         let search = Search { budgets: &wider, ..*self };
         let mut tried = search.try_one(candidate.clone(), &[], false)?;
-        search.judge(&mut tried, likely)?;
+        search.judge(&mut tried)?;
         let figures = tried.figures();
-        let refuted_by = figures.and_then(|figures| figures.refuted.as_ref()?.part);
         let was_judged = figures.is_some_and(|figures| figures.lives.is_some());
         let Some(figures) = figures.filter(|_| tried.keeps_all()) else {
-            return Ok(Near { tried: None, was_judged, refuted_by });
+            return Ok(Near { tried: None, was_judged });
         };
         let mut reasons: Vec<String> = broken(figures, self.budgets).iter().map(Broken::reason).collect();
         if self.sure && reasons.is_empty() {
@@ -411,7 +404,7 @@ impl Search<'_> {
         {
             confidence.tighten(self.budgets);
         }
-        Ok(Near { tried: Some(tried), was_judged, refuted_by })
+        Ok(Near { tried: Some(tried), was_judged })
     }
 }
 

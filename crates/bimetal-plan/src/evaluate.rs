@@ -2,14 +2,14 @@
 //! settings.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bimetal_core::block_map::GRANTED_BYTES_PER_BLOCK;
 use bimetal_core::layout::{LayoutError, Role};
-use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::{Holds, SchemeError};
 use bimetal_core::units::Bytes;
 use bimetal_core::volume::VolumeError;
+use bimetal_measure::response_time::ResponseTimes;
 use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::figures::{note_lives, run_of};
@@ -29,6 +29,7 @@ use crate::advice::Confidence;
 use crate::budget::{Budget, CARBON, Metric, at};
 use crate::catalogue::Kind;
 use crate::grid::Candidate;
+use crate::parts::{Measured, Parts};
 use crate::proof::Refuted;
 
 /// Beginning of the reason for options whose block map is too large for a plan.
@@ -59,7 +60,9 @@ pub struct Load {
     /// Number of requests played before measurement begins.
     pub warmup_requests: u64,
     /// Number of measured reads and of measured writes.
-    measured: (u64, u64),
+    measured: Measured,
+    /// Parts of the measured requests; `None` if these are too few.
+    parts: OnceLock<Option<Parts>>,
 }
 
 impl Load {
@@ -103,20 +106,19 @@ impl Load {
     }
 
     fn measured_from(requests: Vec<Request>, survey: Survey, warmup_requests: u64) -> Self {
-        let measured = &requests[warmup_requests.min(requests.len() as u64) as usize..];
-        let writes = |request: &&Request| matches!(request.kind, OpKind::Write | OpKind::WriteZeroes);
-        let reads = measured.iter().filter(|request| request.kind == OpKind::Read).count() as u64;
-        let measured = (reads, measured.iter().filter(writes).count() as u64);
-        Self { requests, survey, warmup_requests, measured }
+        let measured = Measured::of(&requests[warmup_requests.min(requests.len() as u64) as usize..]);
+        Self { requests, survey, warmup_requests, measured, parts: OnceLock::new() }
     }
 
     /// Returns the number of measured requests of a kind.
     pub fn measured(&self, which: Which) -> u64 {
-        match which {
-            Which::All => self.measured.0 + self.measured.1,
-            Which::Reads => self.measured.0,
-            Which::Writes => self.measured.1,
-        }
+        self.measured.count(which)
+    }
+
+    /// Returns the parts of the measured requests; `None` if these are too few.
+    pub(crate) fn parts(&self) -> Option<&Parts> {
+        let cut = || Parts::of(&self.requests, self.warmup_requests, self.half());
+        self.parts.get_or_init(cut).as_ref()
     }
 }
 
@@ -143,6 +145,10 @@ pub struct Figures {
     pub(crate) run: Run,
     /// The same run as JSON, for budgets that name a figure by its path.
     pub(crate) document: Value,
+    /// Response times of each part of the trace; none if the trace is too short for parts.
+    pub(crate) parts: Vec<ResponseTimes>,
+    /// Number of requests of the trace.
+    pub(crate) requests: u64,
     /// Lifetime of each flash drive, if it was computed.
     pub lives: Option<Vec<Life>>,
     /// Range of the lifetime before it was widened by the halves of the trace. Only the ranges of
@@ -286,6 +292,13 @@ impl Figures {
         self.short_ends.get(&budget.name()).copied().or_else(|| self.predicted(budget))
     }
 
+    /// Returns the response time of a part of the trace that `budget` limits; `None` if `budget`
+    /// limits another figure, or the part has no request of the kind.
+    pub(crate) fn response_time_in(&self, part: usize, budget: &Budget) -> Option<f64> {
+        let path = budget.response_time_path()?;
+        at(&serde_json::to_value(self.parts.get(part)?).ok()?, path)?.as_f64()
+    }
+
     /// Returns the figure over the whole trace that `budget` limits.
     pub fn predicted(&self, budget: &Budget) -> Option<f64> {
         match &budget.metric {
@@ -343,6 +356,22 @@ impl Evaluator<'_> {
         for budget in budgets {
             if let Some((which, figure, limit)) = budget.response_limit() {
                 limits.add(which, figure, limit, self.load.measured(which), budget.text.clone());
+            }
+        }
+        limits
+    }
+
+    /// Returns the limits that `budgets` set on response times over the whole trace, and the limits
+    /// of `of_parts` in each part that must keep the budgets.
+    pub(crate) fn limits_of(&self, budgets: &[Budget], of_parts: &[Budget]) -> Limits {
+        let mut limits = self.limits(budgets);
+        let Some(parts) = self.load.parts() else { return limits };
+        for budget in of_parts {
+            let Some((which, figure, limit)) = budget.response_limit() else { continue };
+            for part in parts.that_must_keep() {
+                let (requests, name) = (parts.measured[part].count(which), parts.name(part));
+                let name = format!("{} in {name}", budget.text);
+                limits.add_in(parts.numbers(part), which, figure, limit, requests, name);
             }
         }
         limits
@@ -432,8 +461,9 @@ impl Evaluator<'_> {
             Err(why) => return Ok(Outcome::Impossible(why)),
         };
         let play = Play { replay: self.replay, warmup_requests: self.load.warmup_requests, block_layer };
-        match simulate_within(&mut setup, self.load.requests.open()?, play, limits, &|_| {}) {
-            Ok(measured) => {
+        let parts = self.load.parts().map(Parts::recorders).unwrap_or_default();
+        match simulate_within(&mut setup, self.load.requests.open()?, play, (limits, parts), &|_| {}) {
+            Ok(mut measured) => {
                 let span = (measured.end - measured.start).as_seconds_f64();
                 let mut run = run_of(&setup, &measured, self.replay, RunSpeed::default());
                 let (owned, terms) = (Owned::of(&setup, &measured), choices.ownership);
@@ -447,6 +477,8 @@ impl Evaluator<'_> {
                     figures.energy_j = owned.watts(&figures.run.members).map(|watts| watts * span);
                 }
                 figures.owned = Some((owned, terms));
+                figures.parts = std::mem::take(&mut measured.parts);
+                figures.requests = self.load.requests.len() as u64;
                 Ok(Outcome::Done(Box::new(Figures { puts_off_all_work, ..figures })))
             }
             Err(SimulationError::LimitBroken { finished, broken }) => Ok(Outcome::Stopped { finished, broken }),

@@ -37,7 +37,7 @@ impl Search<'_> {
         let mut judged = model.clone();
         if !model.judged {
             judged = self.try_one(model.candidate.clone(), &[], true)?;
-            self.judge(&mut judged, None)?;
+            self.judge(&mut judged)?;
         }
         Ok(self.broken_by(&judged))
     }

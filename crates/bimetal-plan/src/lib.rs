@@ -36,6 +36,7 @@ pub mod growth;
 pub mod halves;
 pub mod kernel;
 pub mod mixcp;
+mod parts;
 pub mod power_cut;
 mod progress;
 pub mod proof;

@@ -86,7 +86,8 @@ impl Search<'_> {
             if is_proven && broken.len() < budgets.len() {
                 // A proven option keeps its budgets in each part of the trace.
                 let parts = advice::confidence(&evaluator, candidate, &mut stable, &budgets)?;
-                self.count(if parts.windows > 0 { parts.windows + HALVES } else { 0 });
+                let needs_runs = parts.windows > 0 && budgets.iter().any(Budget::needs_runs_of_parts);
+                self.count(if needs_runs { parts.windows + HALVES } else { 0 });
                 let more = parts.budgets.into_iter().filter(breaks_in_a_part).map(|spread| spread.budget);
                 let more: Vec<String> = more.filter(|budget| !broken.contains(budget)).collect();
                 broken.extend(more);

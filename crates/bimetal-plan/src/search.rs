@@ -38,7 +38,7 @@ use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
 use crate::progress::{Progress, Stage, Steps};
-use crate::proof::{PlayedParts, Proof, Refuted};
+use crate::proof::{Proof, Refuted, Runs};
 
 /// Path of the mean of all response times.
 const MEAN: &str = "response_time_ms.all.mean";
@@ -69,15 +69,6 @@ const TOO_SLOW: &str = "slower than other options of the same price: not";
 
 /// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
-
-/// Returns the part of the trace that refuted one of the options.
-fn part_that_refuted<'t>(mut tried: impl Iterator<Item = &'t Tried>) -> Option<usize> {
-    tried.find_map(|tried| tried.figures()?.refuted.as_ref()?.part)
-}
-
-/// Number of options that are proved side by side, once it is known which part of the trace refutes
-/// options.
-const PROOFS_BATCH: usize = 2;
 
 /// An option and its results.
 #[derive(Clone)]
@@ -125,7 +116,7 @@ impl Tried {
         let figures = self.figures()?;
         let unproven = figures.confidence.as_ref().filter(|confidence| !confidence.proven);
         let verdict = unproven.map(|confidence| confidence.explained());
-        verdict.or_else(|| Some(figures.refuted.as_ref()?.reason.clone()))
+        verdict.or_else(|| Some(figures.refuted.as_ref()?.0.clone()))
     }
 
     /// Gives an option that may still keep every budget the reason for which it is not looked at
@@ -139,7 +130,7 @@ impl Tried {
     /// Records the reason for which the option is not proven, where the worst ends of the ranges
     /// count.
     fn note_refuted(&mut self, refuted: Refuted) {
-        self.reasons.push(refuted.reason.clone());
+        self.reasons.push(refuted.0.clone());
         if let Some(Outcome::Done(figures)) = &mut self.outcome {
             figures.refuted = Some(refuted);
         }
@@ -199,7 +190,7 @@ impl Search<'_> {
         let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let run = |candidate| {
             let mut tried = self.try_one(candidate, &[], true)?;
-            self.judge(&mut tried, None)?;
+            self.judge(&mut tried)?;
             self.look_at_flash(&mut tried)?;
             steps.over();
             Ok(tried)
@@ -219,7 +210,6 @@ impl Search<'_> {
         candidates.sort_by(|one, other| one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index)));
         let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let mut tried: Vec<Tried> = Vec::new();
-        let mut likely = None;
         let mut rest = candidates.into_iter().peekable();
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
@@ -233,22 +223,18 @@ impl Search<'_> {
                 group.extend(rest.next());
             }
             group.sort_by_key(|candidate: &Candidate| (candidate.variant, candidate.index));
-            let group_begins = tried.len();
-            self.try_group(group, &mut tried, &steps, likely)?;
-            likely = part_that_refuted(tried[group_begins..].iter()).or(likely);
+            self.try_group(group, &mut tried, &steps)?;
         }
         Ok(tried)
     }
 
     /// Runs options of one price in batches, each scheme with its defaults first. Once an option is
-    /// proven, slower options stop early. `likely` is the part of the trace that refuted an option
-    /// of another price.
+    /// proven, slower options stop early.
     fn try_group(
         &self,
         group: Vec<Candidate>,
         tried: &mut Vec<Tried>,
         steps: &Steps<'_>,
-        likely: Option<usize>,
     ) -> Result<(), SimulationError> {
         let group_begins = tried.len();
         for batch in group.chunks(BATCH) {
@@ -263,7 +249,7 @@ impl Search<'_> {
                 })
                 .collect();
             tried.extend(runs?);
-            self.judge_the_fastest(&mut tried[group_begins..], likely)?;
+            self.judge_the_fastest(&mut tried[group_begins..])?;
         }
         tried[group_begins..].iter_mut().for_each(Tried::note_slower);
         Ok(())
@@ -271,11 +257,10 @@ impl Search<'_> {
 
     /// Judges pending options of one price, the fastest first. Stops once no pending option is fast
     /// enough to win.
-    fn judge_the_fastest(&self, group: &mut [Tried], likely: Option<usize>) -> Result<(), SimulationError> {
+    fn judge_the_fastest(&self, group: &mut [Tried]) -> Result<(), SimulationError> {
         loop {
             self.prove(group)?;
             let enough = fastest_proven(&self.contenders(group)).map(|tried| self.place(tried));
-            let likely = part_that_refuted(group.iter()).or(likely);
             let mut pending: Vec<&mut Tried> = group.iter_mut().filter(|tried| tried.is_pending()).collect();
             pending.retain(|tried| enough.as_ref().is_none_or(|enough| self.place(tried).cmp(enough).is_lt()));
             if pending.is_empty() {
@@ -283,7 +268,7 @@ impl Search<'_> {
             }
             pending.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
             pending.truncate(LIVES_BATCH);
-            pending.into_par_iter().with_max_len(1).try_for_each(|tried| self.judge(tried, likely))?;
+            pending.into_par_iter().with_max_len(1).try_for_each(|tried| self.judge(tried))?;
         }
     }
 
@@ -292,33 +277,29 @@ impl Search<'_> {
     fn prove(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
         loop {
             let contenders = self.contenders(tried);
-            let likely = part_that_refuted(contenders.iter().copied());
-            let unproven = contenders.iter().take_while(|tried| tried.is_proven() != Some(true));
-            let unknown = unproven.filter(|tried| tried.is_proven().is_none()).map(|tried| tried.candidate.index);
-            let next: Vec<usize> = unknown.take(if likely.is_some() { PROOFS_BATCH } else { 1 }).collect();
-            if next.is_empty() {
-                return Ok(());
-            }
-            let next = tried.iter_mut().filter(|tried| next.contains(&tried.candidate.index));
-            let next: Vec<&mut Tried> = next.collect();
-            next.into_par_iter().with_max_len(1).try_for_each(|tried| self.prove_one(tried, likely))?;
+            let mut unproven = contenders.iter().take_while(|tried| tried.is_proven() != Some(true));
+            let unknown = unproven.find(|tried| tried.is_proven().is_none()).map(|tried| tried.candidate.index);
+            let Some(next) = unknown else { return Ok(()) };
+            tried
+                .iter_mut()
+                .filter(|tried| tried.candidate.index == next)
+                .try_for_each(|tried| self.prove_one(tried))?;
         }
     }
 
-    /// Proves or refutes an option that keeps the budgets. The part of the trace with the number
-    /// `likely` is played first.
-    pub(crate) fn prove_one(&self, tried: &mut Tried, likely: Option<usize>) -> Result<(), SimulationError> {
+    /// Proves or refutes an option that keeps the budgets.
+    pub(crate) fn prove_one(&self, tried: &mut Tried) -> Result<(), SimulationError> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(()) };
-        match self.proof(candidate, likely).find(figures)? {
+        match self.proof(candidate).find(figures)? {
             Ok(confidence) => figures.confidence = Some(Box::new(confidence)),
             Err(refuted) => figures.refuted = Some(refuted),
         }
         Ok(())
     }
 
-    fn proof<'p>(&'p self, candidate: &'p Candidate, likely: Option<usize>) -> Proof<'p> {
+    fn proof<'p>(&'p self, candidate: &'p Candidate) -> Proof<'p> {
         let Self { evaluator, budgets, .. } = *self;
-        Proof { evaluator, candidate, budgets, likely, count: self.simulations }
+        Proof { evaluator, candidate, budgets, count: self.simulations }
     }
 
     /// Returns the options that may win: of the lowest price at which the budgets are kept, the
@@ -354,7 +335,7 @@ impl Search<'_> {
             } else {
                 tried.reasons.clear();
             }
-            self.judge(tried, None)
+            self.judge(tried)
         })
     }
 
@@ -412,7 +393,7 @@ impl Search<'_> {
         let options: Vec<&mut Tried> = tried.iter_mut().filter(left_out).collect();
         options.into_par_iter().with_max_len(1).try_for_each(|tried| {
             *tried = self.try_one(tried.candidate.clone(), &[], false)?;
-            self.judge(tried, None)
+            self.judge(tried)
         })
     }
 
@@ -469,7 +450,7 @@ impl Search<'_> {
         group.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
         let mut found = None;
         for tried in group.iter_mut() {
-            self.judge(tried, None)?;
+            self.judge(tried)?;
             self.look_at_flash(tried)?;
             if tried.keeps_all() {
                 found = Some(tried.candidate.index);
@@ -523,7 +504,8 @@ impl Search<'_> {
             true => Vec::new(),
             false => self.budgets.iter().chain(rivals).cloned().collect(),
         };
-        let outcome = self.evaluator.run(&candidate, self.evaluator.limits(&limits))?;
+        let of_parts = if self.sure && !to_its_end { self.budgets } else { &[] };
+        let outcome = self.evaluator.run(&candidate, self.evaluator.limits_of(&limits, of_parts))?;
         let outcome = match outcome {
             Outcome::Done(figures) => match self.evaluator.why_too_short(&figures) {
                 Some(why) => Outcome::Impossible(why),
@@ -554,14 +536,13 @@ impl Search<'_> {
 
     /// Checks the budgets that cost extra runs: flash lifetime and, if the load grows, the grown
     /// load. Skips options that already break a budget. If the worst ends of the ranges count, the
-    /// parts of the trace are played first, and of these the part `likely`: a lifetime costs more
-    /// than all parts.
-    pub(crate) fn judge(&self, tried: &mut Tried, likely: Option<usize>) -> Result<(), SimulationError> {
+    /// parts of the trace are checked first: a lifetime costs more than all parts.
+    pub(crate) fn judge(&self, tried: &mut Tried) -> Result<(), SimulationError> {
         if !tried.is_pending() {
             return Ok(());
         }
         tried.judged = true;
-        let parts = self.play_parts(tried, likely)?;
+        let runs = self.check_parts(tried)?;
         if !tried.reasons.is_empty() {
             return Ok(());
         }
@@ -573,7 +554,7 @@ impl Search<'_> {
         reasons.extend(self.judge_grown(candidate, figures)?);
         reasons.extend(self.budgets.iter().filter(of_life).filter_map(|budget| figures.breaks(budget)));
         if self.sure && reasons.is_empty() {
-            match self.proof(candidate, None).find_by(parts, figures)? {
+            match self.proof(candidate).find_by(&runs, figures)? {
                 Ok(confidence) => *reasons = self.judge_short_ends(figures, confidence),
                 Err(refuted) => tried.note_refuted(refuted),
             }
@@ -581,19 +562,14 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Plays the parts of the trace if the worst ends of the ranges count. If a part refutes the
+    /// Checks the parts of the trace if the worst ends of the ranges count. If a part refutes the
     /// option, the option gets the reason.
-    fn play_parts(&self, tried: &mut Tried, likely: Option<usize>) -> Result<Option<PlayedParts>, SimulationError> {
-        if !self.sure || tried.figures().is_none() {
-            return Ok(None);
-        }
-        Ok(match self.proof(&tried.candidate, likely).play_parts()? {
-            Ok(parts) => parts,
-            Err(refuted) => {
-                tried.note_refuted(refuted);
-                None
-            }
-        })
+    fn check_parts(&self, tried: &mut Tried) -> Result<Runs, SimulationError> {
+        let Some(figures) = tried.figures().filter(|_| self.sure) else { return Ok(Runs::new()) };
+        Ok(self.proof(&tried.candidate).check_parts(figures)?.unwrap_or_else(|refuted| {
+            tried.note_refuted(refuted);
+            Runs::new()
+        }))
     }
 
     /// Returns the budgets that the worst end of their figure's range breaks, and the budgets that

@@ -92,7 +92,7 @@ impl Search<'_> {
         let found = self.fastest_of(&mut group.iter_mut().collect::<Vec<_>>())?;
         let mut found = group.into_iter().find(|tried| Some(tried.candidate.index) == found);
         if let Some(found) = &mut found {
-            self.prove_one(found, None)?;
+            self.prove_one(found)?;
         }
         Ok(found)
     }

@@ -72,6 +72,7 @@ pub mod nameless_file;
 pub mod outside;
 pub mod over_share;
 pub mod ownership;
+pub mod parts;
 pub mod placement;
 pub mod results;
 mod saved_state;

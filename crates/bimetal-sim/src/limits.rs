@@ -4,7 +4,10 @@
 //! drive may not serve it for a long time.
 //!
 //! Limits are exact in one direction: a run that a limit ends would have broken the limit, if
-//! measured to its end.
+//! measured to its end. A limit may apply to a part of the requests only, so that a run ends once
+//! one part of the trace breaks it.
+
+use std::ops::Range;
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;
@@ -51,6 +54,8 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 struct Watched {
     which: Which,
+    /// Numbers of the requests to which the limit applies.
+    span: Range<u64>,
     limit: Nanoseconds,
     /// Name that the user gave the limit.
     name: String,
@@ -66,6 +71,12 @@ struct Watched {
     late_before: u64,
 }
 
+impl Watched {
+    fn includes(&self, number: u64, kind: OpKind) -> bool {
+        self.span.contains(&number) && self.which.includes(kind)
+    }
+}
+
 /// Request under way, as seen by limits.
 pub(crate) trait UnderWay {
     /// Returns the time at which the request arrived.
@@ -79,6 +90,20 @@ pub(crate) trait UnderWay {
 impl Limits {
     /// Adds a limit on `figure`, called `name`, for a run that will measure `requests` of the kind.
     pub fn add(&mut self, which: Which, figure: Figure, limit: Nanoseconds, requests: u64, name: String) {
+        self.add_in(0..u64::MAX, which, figure, limit, requests, name);
+    }
+
+    /// Adds a limit as [`add`](Self::add) does, for the requests with the numbers in `span`. The
+    /// first request of a run has the number 1.
+    pub fn add_in(
+        &mut self,
+        span: Range<u64>,
+        which: Which,
+        figure: Figure,
+        limit: Nanoseconds,
+        requests: u64,
+        name: String,
+    ) {
         let (breaks_at, sums) = match figure {
             Figure::Mean => (u128::from(limit.0) * u128::from(requests) + 1, true),
             // One request more than necessary: rounding may decide which of two neighbours is the
@@ -90,13 +115,13 @@ impl Limits {
             Figure::Quantile(_) => (1, false),
         };
         let (under_way, late_before) = ((0, 0), 0);
-        self.watched.push(Watched { which, limit, name, so_far: 0, breaks_at, sums, under_way, late_before });
+        self.watched.push(Watched { which, span, limit, name, so_far: 0, breaks_at, sums, under_way, late_before });
     }
 
-    /// Counts a request that will be measured.
+    /// Counts request `number`, which will be measured.
     #[inline]
-    pub(crate) fn begin(&mut self, kind: OpKind, arrival: Nanoseconds) {
-        for watched in self.watched.iter_mut().filter(|watched| watched.sums && watched.which.includes(kind)) {
+    pub(crate) fn begin(&mut self, number: u64, kind: OpKind, arrival: Nanoseconds) {
+        for watched in self.watched.iter_mut().filter(|watched| watched.sums && watched.includes(number, kind)) {
             watched.under_way.0 += 1;
             watched.under_way.1 += u128::from(arrival.0);
         }
@@ -113,11 +138,16 @@ impl Limits {
         requests: impl Fn(usize) -> Option<&'a R>,
     ) {
         for (index, watched) in self.watched.iter_mut().enumerate() {
+            // No request of the span is under way any more.
+            if watched.span.end <= first {
+                continue;
+            }
             let waited = watched.under_way.0 * u128::from(now.0) - watched.under_way.1;
             let mut so_far = watched.so_far + waited;
             if !watched.sums {
-                let mut number = watched.late_before.max(first).max(unmeasured + 1);
-                while let Some(request) = requests((number - first) as usize)
+                let mut number = watched.late_before.max(first).max(unmeasured + 1).max(watched.span.start);
+                while number < watched.span.end
+                    && let Some(request) = requests((number - first) as usize)
                     && request.arrival().saturating_add(watched.limit) < now
                 {
                     watched.so_far += u128::from(!request.is_done() && watched.which.includes(request.kind()));
@@ -136,7 +166,7 @@ impl Limits {
     #[inline]
     pub(crate) fn record(&mut self, number: u64, kind: OpKind, arrival: Nanoseconds, response: Nanoseconds) {
         for (index, watched) in self.watched.iter_mut().enumerate() {
-            if !watched.which.includes(kind) {
+            if !watched.includes(number, kind) {
                 continue;
             }
             if watched.sums {
@@ -179,7 +209,7 @@ mod tests {
     fn reads_until_broken(mut limits: Limits, response: u64) -> Option<u64> {
         (1..=1000).find(|number| {
             limits.record(2 * number, OpKind::Write, Nanoseconds(0), Nanoseconds(1_000_000));
-            limits.begin(OpKind::Read, Nanoseconds(0));
+            limits.begin(2 * number + 1, OpKind::Read, Nanoseconds(0));
             limits.record(2 * number + 1, OpKind::Read, Nanoseconds(0), Nanoseconds(response));
             limits.broken().is_some()
         })
@@ -219,7 +249,7 @@ mod tests {
         assert!(limits.broken().is_some(), "number 17 is the twelfth");
 
         let mut mean = super::tests::limits(Figure::Mean);
-        requests.iter().for_each(|request| mean.begin(OpKind::Read, request.arrival()));
+        requests.iter().for_each(|request| mean.begin(request.arrival, OpKind::Read, request.arrival()));
         mean.look_at_late(Nanoseconds(4000), 1, 0, |at| requests.get(at));
         assert!(mean.broken().is_none(), "20 times less than 4000");
         mean.look_at_late(Nanoseconds(6000), 1, 0, |at| requests.get(at));

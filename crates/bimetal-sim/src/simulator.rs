@@ -19,7 +19,7 @@ use bimetal_core::payload::NoPayload;
 use bimetal_core::tree::Tree;
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors, sooner};
 use bimetal_core::volume::Statistics;
-use bimetal_measure::response_time::ResponseTimeRecorder;
+use bimetal_measure::response_time::{ResponseTimeRecorder, ResponseTimes};
 use bimetal_measure::sequentiality::WriteSequentiality;
 use bimetal_models::{DeviceStatistics, Finished};
 use bimetal_trace::hints::HintKind;
@@ -29,6 +29,7 @@ use bimetal_trace::{Request, TraceError};
 use crate::block_layer::{BlockLayer, BlockLayerCounts, BlockLayerSettings, PLUG_GAP};
 use crate::limits::{self, Limits};
 use crate::metrics::{AmountOverTime, Backlog, Gauge, HeadTime, LatencyOverTime};
+use crate::parts::Parts;
 use crate::setup::{Drive, Setup};
 use crate::workload::{Requests, WorkloadError};
 
@@ -179,6 +180,8 @@ fn memory_copy(bytes: Bytes) -> Nanoseconds {
 pub struct Measured {
     /// Response times of reads, writes and flushes.
     pub response: ResponseTimeRecorder,
+    /// Response times of each part of the trace that is recorded apart.
+    pub parts: Vec<ResponseTimes>,
     /// Response times over the time of the run.
     pub latency: LatencyOverTime,
     /// Number of requests under way.
@@ -213,6 +216,7 @@ impl Measured {
     fn new(start: Nanoseconds, setup: &Setup) -> Self {
         Self {
             response: ResponseTimeRecorder::new(),
+            parts: Vec::new(),
             latency: LatencyOverTime::new(start),
             queue_depth: Gauge::new(start, 0),
             backlog: Backlog::new(start),
@@ -307,6 +311,7 @@ pub(crate) struct Simulator<'a> {
     is_settled: bool,
     timeout: Option<Nanoseconds>,
     limits: Limits,
+    parts: Parts,
     measured: Measured,
 }
 
@@ -321,7 +326,7 @@ pub fn simulate(
     play: Play,
     progress: &dyn Fn(u64),
 ) -> Result<Measured, SimulationError> {
-    simulate_within(setup, requests, play, Limits::default(), progress)
+    simulate_within(setup, requests, play, (Limits::default(), Parts::default()), progress)
 }
 
 /// Plays requests as [`simulate`] does, and calls `watch` after each request with the drives and
@@ -335,10 +340,11 @@ pub(crate) fn simulate_watched(
     play: Play,
     watch: &mut dyn FnMut(&Setup, u64),
 ) -> Result<Measured, SimulationError> {
-    play_all(setup, requests, play, Limits::default(), watch)
+    play_all(setup, requests, play, (Limits::default(), Parts::default()), watch)
 }
 
 /// Plays requests as [`simulate`] does, and stops as soon as one of `limits` is certainly broken.
+/// Records the response times of `parts` of the trace apart.
 ///
 /// # Errors
 /// Returns the errors of [`simulate`], and [`SimulationError::LimitBroken`].
@@ -346,10 +352,10 @@ pub fn simulate_within(
     setup: &mut Setup,
     requests: Requests<'_>,
     play: Play,
-    limits: Limits,
+    (limits, parts): (Limits, Parts),
     progress: &dyn Fn(u64),
 ) -> Result<Measured, SimulationError> {
-    play_all(setup, requests, play, limits, &mut |_, submitted| {
+    play_all(setup, requests, play, (limits, parts), &mut |_, submitted| {
         if submitted.is_multiple_of(8192) {
             progress(submitted);
         }
@@ -360,10 +366,10 @@ fn play_all(
     setup: &mut Setup,
     requests: Requests<'_>,
     play: Play,
-    limits: Limits,
+    (limits, parts): (Limits, Parts),
     watch: &mut dyn FnMut(&Setup, u64),
 ) -> Result<Measured, SimulationError> {
-    let mut simulator = Simulator::new(setup, play, limits)?;
+    let mut simulator = Simulator { parts, ..Simulator::new(setup, play, limits)? };
     simulator.play_all(requests, watch)?;
     simulator.finish()
 }
@@ -406,6 +412,7 @@ impl<'a> Simulator<'a> {
             is_settled: false,
             timeout: None,
             limits,
+            parts: Parts::default(),
             measured,
         })
     }
@@ -545,7 +552,7 @@ impl<'a> Simulator<'a> {
         self.unfinished += 1;
         self.measured.queue_depth.increment(self.now);
         if self.submitted > self.play.warmup_requests {
-            self.limits.begin(request.kind, self.now);
+            self.limits.begin(self.submitted, request.kind, self.now);
         }
         self.look_at_limits()?;
         if let Some(block_layer) = &mut self.block_layer {
@@ -793,6 +800,7 @@ impl<'a> Simulator<'a> {
         self.measured.requests += 1;
         self.measured.backlog.finished(arrival, self.now);
         self.limits.record(number, kind, arrival, response);
+        self.parts.record(number, kind, response);
         match kind {
             OpKind::Read => self.measured.response.record_read(response),
             OpKind::Write | OpKind::WriteZeroes => self.measured.response.record_write(response),
@@ -821,6 +829,7 @@ impl<'a> Simulator<'a> {
             self.step_to_next_event()?;
         }
         self.measured.end = self.now;
+        self.measured.parts = std::mem::take(&mut self.parts).response_times();
         let counts = self.block_layer.as_ref().map(BlockLayer::counts);
         self.measured.block_layer = self.play.block_layer.zip(counts);
         self.measured.queue_depth.advance(self.now);
