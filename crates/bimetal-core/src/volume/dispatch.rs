@@ -74,6 +74,14 @@ impl<P: Payload> Volume<P> {
         {
             return self.issue_again(operation.task, operation.purpose, operation.member, *again);
         }
+        if status == Status::Unsupported
+            && operation.kind == OpKind::WriteZeroes
+            && let Some(mut again) = operation.again.take()
+        {
+            // Another copy may have zeroed its sectors: this copy gets zeroes as content.
+            (again.command.kind, again.payload) = (OpKind::Write, P::zeroes(again.command.range.len));
+            return self.issue_again(operation.task, operation.purpose, operation.member, *again);
+        }
         let status = self.status_with_copies(&operation, status);
         self.note_result(&operation, status, payload);
     }
@@ -86,7 +94,7 @@ impl<P: Payload> Volume<P> {
         if loses {
             self.flush_failed(operation.member);
         }
-        status
+        self.status_of_old_copy(operation, status)
     }
 
     /// Returns true if the operation is a forced change of a drive that is only a home. The drive

@@ -85,6 +85,15 @@ impl<P: Payload> Volume<P> {
         Status::Done
     }
 
+    /// Returns the effective status of an operation. A copy that was taken out while it was read may
+    /// have dropped content that another copy has, so what the read returned does not count.
+    pub(super) fn status_of_old_copy(&self, operation: &InFlight<P>, status: Status) -> Status {
+        let is_old = operation.kind == OpKind::Read
+            && self.view.layout.is_mirrored()
+            && self.view.member(operation.member).state == MemberState::Failed;
+        if is_old { Status::Gone } else { status }
+    }
+
     /// Returns true if an answer must wait until the state durably records which copies are old, or
     /// which member was taken out. Otherwise the slots of that member could count again after a
     /// crash, and home may be newer.

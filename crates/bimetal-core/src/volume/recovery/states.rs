@@ -95,7 +95,9 @@ impl<P: Payload> Recovery<P> {
             if !has_none && is_old {
                 continue;
             }
-            if self.layout().is_mirrored() && known {
+            // A turn that can be read says which copies are old. A copy without such a turn may be
+            // the only one that records it.
+            if self.layout().is_mirrored() && known && !has_none {
                 self.absent |= 1 << home.0;
                 continue;
             }
