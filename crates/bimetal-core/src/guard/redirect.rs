@@ -1,7 +1,8 @@
 //! Operations on a guarded drive: operations on the drive's beginning go to the two copies.
 //!
-//! Writes, zeroes and discards go to both copies. Reads come from the first copy, and from the
-//! second if the first cannot be read. An operation across the end of the guarded beginning is
+//! Writes and zeroes go to both copies. Discards become zeroes, so that the copies stay equal. Reads
+//! come from the first copy, and from the second if the first cannot be read. Where a change failed,
+//! the copies may differ, and a read that fails in the first copy fails. An operation across the end of the guarded beginning is
 //! divided at this end. All other operations pass with their own token. The volume orders
 //! operations that overlap, so the copies never get two writes in different order.
 
@@ -25,6 +26,10 @@ pub struct Redirect<P> {
     /// Number of parts begun so far.
     begun: u64,
     outgoing: VecDeque<Operation<P>>,
+    /// Sectors of the beginning whose copies may differ, because a change failed, perhaps in one
+    /// copy. Reads of these sectors come from the first copy alone, until one change of all of them
+    /// succeeds.
+    apart: Option<SectorRange>,
 }
 
 /// An operation that was cut or doubled.
@@ -50,7 +55,7 @@ struct Part {
 impl<P: Payload> Redirect<P> {
     /// Makes a redirect for a drive with the guard's area `area`.
     pub fn new(area: Area) -> Self {
-        Self { area, whole: Slab::new(), parts: Slab::new(), begun: 0, outgoing: VecDeque::new() }
+        Self { area, whole: Slab::new(), parts: Slab::new(), begun: 0, outgoing: VecDeque::new(), apart: None }
     }
 
     /// Takes an operation of the volume.
@@ -92,7 +97,8 @@ impl<P: Payload> Redirect<P> {
         }
         let part = self.parts.remove((token.0 & !OURS) as u32 as usize);
         let whole = &mut self.whole[part.whole];
-        if status == Status::MediaError && whole.command.kind == OpKind::Read && part.copy == Some(0) {
+        let is_equal = self.apart.is_none_or(|apart| !apart.overlaps(part.range));
+        if status == Status::MediaError && whole.command.kind == OpKind::Read && part.copy == Some(0) && is_equal {
             whole.outstanding -= 1;
             self.begin(part.whole, part.range, Some(1), P::empty());
             return None;
@@ -106,7 +112,10 @@ impl<P: Payload> Redirect<P> {
         if whole.outstanding > 0 {
             return None;
         }
-        let Whole { token, status, read, .. } = self.whole.remove(part.whole);
+        let Whole { token, command, status, read, .. } = self.whole.remove(part.whole);
+        if command.kind.changes_content() {
+            self.note_change(command.range, status);
+        }
         let mut payload = P::empty();
         if status == Status::Done {
             read.into_iter().flatten().for_each(|part| payload.join(part));
@@ -114,11 +123,28 @@ impl<P: Payload> Redirect<P> {
         Some(Completion { token, status, payload })
     }
 
+    /// Notes the end of a change of sectors of the beginning, and perhaps of sectors after it.
+    fn note_change(&mut self, range: SectorRange, status: Status) {
+        let covers = |apart: SectorRange| range.start <= apart.start && range.end() >= apart.end();
+        if status == Status::Done {
+            self.apart = self.apart.filter(|&apart| !covers(apart));
+            return;
+        }
+        let border = self.area.place().len.0;
+        let (start, end) = (range.start.0, range.end().0.min(border));
+        let (start, end) = self.apart.map_or((start, end), |apart| (start.min(apart.start.0), end.max(apart.end().0)));
+        self.apart = Some(SectorRange::new(start, end - start));
+    }
+
     fn begin(&mut self, whole: usize, range: SectorRange, copy: Option<usize>, payload: P) {
         let own = &mut self.whole[whole];
         own.outstanding += 1;
         let shift = copy.map_or(0, |copy| self.area.copies()[copy].start.0);
-        let command = Command { range: SectorRange::new(range.start.0 + shift, range.len.0), ..own.command };
+        let mut command = Command { range: SectorRange::new(range.start.0 + shift, range.len.0), ..own.command };
+        if copy.is_some() && command.kind == OpKind::Discard {
+            // A drive may keep discarded sectors in one place and zero them in another.
+            command.kind = OpKind::WriteZeroes;
+        }
         let part = self.parts.insert(Part { whole, range, copy });
         self.begun += 1;
         // The slab uses an index again, but a token never repeats: it also has the number of

@@ -147,6 +147,10 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Relocate(job));
                 return self.await_announcement(task);
             }
+            // The witness may have become read-only while the move waited. It would not get the
+            // digest of this page, and the table of places must not be two versions ahead of the
+            // digest.
+            Phase::Flushing if !self.records_places() => return self.end_relocation(task),
             Phase::Flushing if self.scrub.mended.is_under_way() => {
                 self.put_job(task, Job::Relocate(job));
                 return self.await_mending(task);
@@ -209,9 +213,13 @@ impl<P: Payload> Volume<P> {
         self.refuse_writes(table.member);
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
         if job.phase == Phase::Second {
-            // The first copy surely names the new place, and is the newer one.
-            places.set(job.range, job.to);
-            return self.end_relocation(task);
+            // The first copy surely names the new place, and is the newer one. The state must record
+            // it, because the older second copy fits the state before.
+            (job.phase, job.status) = (Phase::Recording, Status::Done);
+            let digest = places.digest_with(job.range);
+            self.put_job(task, Job::Relocate(job));
+            self.announce(|state| state.places = digest);
+            return self.await_announcement(task);
         }
         // After a crash either place may count. Both places hold the same content, and no change of
         // the range is allowed any more.
@@ -224,6 +232,14 @@ impl<P: Payload> Volume<P> {
     /// Returns true if `blocks` may lie in two places, so that neither place may change.
     pub(super) fn is_frozen(&self, blocks: BlockRun) -> bool {
         self.store.ranges().is_some_and(|ranges| ranges.is_frozen(blocks))
+    }
+
+    /// Returns true if the table of places and its witness can be written.
+    fn records_places(&self) -> bool {
+        let layout = &self.view.layout;
+        let table = layout.metadata.map(|table| table.member);
+        let mut members = table.into_iter().chain(layout.places_witness());
+        members.all(|member| self.view.member(member).state == MemberState::Online)
     }
 
     fn end_relocation(&mut self, task: TaskId) {
