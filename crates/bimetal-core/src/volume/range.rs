@@ -25,6 +25,8 @@ pub(crate) struct RangeJob {
     status: Status,
     /// Set for a discard that changes nothing but the list of lost blocks.
     is_unheeded: bool,
+    /// Set once home was sent the change: home may have it even if home is gone.
+    is_sent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +67,8 @@ impl<P: Payload> Volume<P> {
     pub(super) fn start_range(&mut self, token: Token, sectors: SectorRange, command: Command) {
         let blocks = self.view.layout.block.touched(sectors);
         let (phase, status) = (Phase::Waiting, Status::Done);
-        let job = RangeJob { token, command, sectors, phase, status, is_unheeded: false };
+        let (is_unheeded, is_sent) = (false, false);
+        let job = RangeJob { token, command, sectors, phase, status, is_unheeded, is_sent };
         let task = self.begin_task(Job::Running);
         if self.requests.begin_change(task, self.lane(sectors), blocks) {
             self.run_range(task, job);
@@ -132,6 +135,7 @@ impl<P: Payload> Volume<P> {
             let unheard = self.view.layout.is_mirrored() && job.command.kind == OpKind::Discard;
             if !(unheard || self.log_serves() && self.log_is_in_use()) {
                 self.changes_home(task, true);
+                job.is_sent = self.view.layout.homes().iter().any(|&home| !self.is_gone(home));
                 self.issue_range(task, &job);
             }
         }
@@ -149,7 +153,7 @@ impl<P: Payload> Volume<P> {
                     }
                     self.give_up_range(job.sectors);
                 }
-                self.give_up_copies(job.sectors);
+                self.give_up_copies(job.sectors, job.is_sent);
             }
             self.changes_home(task, false);
             job.phase = Phase::Committing;
@@ -311,16 +315,19 @@ impl<P: Payload> Volume<P> {
     /// Drops clean copies from which home may differ now: at the ends of the range, and in the
     /// whole range if the operation failed. If clean copies that differ from home stayed, reads
     /// would return their content until the copies are evicted, and other content after the
-    /// eviction. Copies of a home that is gone stay, because nothing else has their content.
-    fn give_up_copies(&mut self, sectors: SectorRange) {
+    /// eviction. Copies of a home that is gone stay, because nothing else has their content. They are
+    /// dropped, too, if home `may_have` the change: reads would change once home is back.
+    fn give_up_copies(&mut self, sectors: SectorRange, may_have: bool) {
         let blocks = self.view.layout.block.touched(sectors);
-        let granted = self.view.map.granted_runs(blocks).filter(|run| !self.home_is_gone(run.first));
+        let granted = self.view.map.granted_runs(blocks).filter(|run| may_have || !self.home_is_gone(run.first));
         for run in granted.collect::<Vec<_>>() {
             self.owe(run);
             self.leave_granted(run);
         }
         for block in self.blocks_off_home(blocks) {
-            if self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty) && !self.home_is_gone(block) {
+            if self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty)
+                && (may_have || !self.home_is_gone(block))
+            {
                 self.send_home(block);
             }
         }
@@ -331,7 +338,7 @@ impl<P: Payload> Volume<P> {
     /// not in the block map: home may have the old or the new content.
     pub(super) fn give_up_copies_of(&mut self, job: &WriteJob<P>) {
         for run in job.homes() {
-            self.give_up_copies(self.sectors_of(job.sectors(), run));
+            self.give_up_copies(self.sectors_of(job.sectors(), run), job.is_sent_home);
         }
     }
 

@@ -15,6 +15,7 @@
 
 mod assemble;
 mod forced;
+mod home;
 
 use super::log_tail::{NoRoom, Piece};
 use super::operations::purpose;
@@ -48,6 +49,8 @@ pub(crate) struct WriteJob<P> {
     /// Number of pieces that are in the log.
     appended: usize,
     pub(super) home_status: Status,
+    /// Set once home was sent a part: home may have it even if home is gone.
+    pub(super) is_sent_home: bool,
     slot_status: Status,
     retries: u8,
     changed_map: bool,
@@ -235,6 +238,7 @@ impl<P: Payload> Volume<P> {
             pieces: Vec::new(),
             appended: 0,
             home_status: Status::Done,
+            is_sent_home: false,
             slot_status: Status::Done,
             retries: 0,
             changed_map: false,
@@ -281,7 +285,7 @@ impl<P: Payload> Volume<P> {
                         return self.end_write(task, job, status);
                     }
                     job.phase = Phase::Writing;
-                    self.write_homes(task, &job);
+                    self.write_homes(task, &mut job);
                     if !self.is_log() {
                         self.write_slots(task, &mut job);
                     }
@@ -610,32 +614,6 @@ impl<P: Payload> Volume<P> {
     pub(super) fn whole_block(&self, block: Block) -> SectorRange {
         let size = self.view.layout.block;
         SectorRange::new(size.first_sector(block), size.sectors())
-    }
-
-    /// Writes home with one operation for each run of adjacent blocks, whether or not some of the
-    /// blocks are also written to slots.
-    fn write_homes(&mut self, task: TaskId, job: &WriteJob<P>) {
-        let mut homes = job.homes.iter().map(|home| home.blocks).peekable();
-        while let Some(mut run) = homes.next() {
-            while let Some(next) = homes.next_if(|next| next.first.0 == run.end()) {
-                run.count += next.count;
-            }
-            let fua = job.fua || self.home_goes_first(run);
-            self.write_home(task, job, self.sectors_of(job.sectors, run), fua);
-        }
-    }
-
-    fn write_home(&mut self, task: TaskId, job: &WriteJob<P>, sectors: SectorRange, fua: bool) {
-        let mut done = 0;
-        while done < sectors.len.0 {
-            let rest = SectorRange::new(sectors.start.0 + done, sectors.len.0 - done);
-            let (member, range) = self.home_piece(rest);
-            let at = Sectors(rest.start.0 - job.sectors.start.0);
-            let payload = job.payload.slice(at, range.len);
-            let command = Command { kind: OpKind::Write, range, fua };
-            self.change_home(task, member, command, payload);
-            done += range.len.0;
-        }
     }
 
     fn write_slots(&mut self, task: TaskId, job: &mut WriteJob<P>) {

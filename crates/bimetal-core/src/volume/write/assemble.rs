@@ -111,6 +111,7 @@ mod tests {
             pieces: vec![piece],
             appended: 0,
             home_status: Status::Done,
+            is_sent_home: false,
             slot_status: Status::Done,
             retries: 0,
             changed_map: true,

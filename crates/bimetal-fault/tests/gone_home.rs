@@ -1,0 +1,84 @@
+//! A home that vanishes with a change under way. What clean copies answer meanwhile is what home has
+//! when it is back.
+
+mod story;
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::operation::{Completion, OpKind, Status};
+use bimetal_core::units::Nanoseconds;
+use bimetal_fault::payload::Tags;
+use story::{ALL, Answers, HDD, Story};
+
+const OF_THE_SSD: Answers = |operation| operation.target != HDD;
+
+/// Returns a volume with a clean copy of the first eight sectors on the SSD.
+fn with_a_clean_copy(scheme: &'static str, settings: &'static [(&'static str, &'static str)]) -> Story {
+    let mut story = Story::new(1, scheme, settings, 2000);
+    story.write(0, 8);
+    story.flush();
+    for _ in 0..10 {
+        story.read(0, 8);
+    }
+    story.pass(Nanoseconds::from_seconds(10), ALL);
+    story.flush();
+    story
+}
+
+/// Home vanishes with all its operations under way. Home stores its writes if `stores` is set.
+fn home_vanishes(story: &mut Story, stores: bool) {
+    while let Some(at) = story.waiting.iter().position(|operation| operation.target == HDD) {
+        let operation = story.waiting.remove(at).unwrap();
+        let token = operation.token;
+        if stores && operation.command.kind == OpKind::Write {
+            story.apply(operation);
+        }
+        let now = story.now;
+        story.volume().member_gone(now, MemberId(HDD));
+        story.volume().complete(now, Completion { token, status: Status::Gone, payload: Tags::default() });
+        story.answer_some(ALL, 0);
+    }
+    story.answer(OF_THE_SSD);
+}
+
+/// Reads the first eight sectors while home is gone.
+fn read_without_home(story: &mut Story) -> Option<Vec<u64>> {
+    let read = story.send(OpKind::Read, 0, 8, false);
+    story.answer(OF_THE_SSD);
+    let is_done = story.finished.get(&read).is_some_and(|read| read.status == Status::Done);
+    is_done.then(|| story.found_by(read))
+}
+
+/// Home stored a write and vanished before it answered. The write failed, the clean copy answered a
+/// read with the content before it, and a flush was done. At the next start the same sectors had
+/// other content, although nobody had written.
+#[test]
+fn copy_is_not_read_while_home_may_have_newer_content() {
+    let smart_response = ("smart-response", &[("stream_bypass", "off")][..]);
+    for (scheme, settings) in [("hddboost", &[][..]), ("hyperduo", &[][..]), smart_response, ("dataplex", &[][..])] {
+        for stores in [true, false] {
+            let mut story = with_a_clean_copy(scheme, settings);
+            let write = story.send(OpKind::Write, 0, 8, false);
+            story.answer(|operation| operation.target != HDD || operation.command.range.start.0 != 0);
+            home_vanishes(&mut story, stores);
+            assert_ne!(story.finished.get(&write).map(|write| write.status), Some(Status::Done), "{scheme}");
+            let before = read_without_home(&mut story);
+            (story.volume, story.waiting) = (None, [].into());
+            story.recover();
+            let after = story.read(0, 8);
+            assert!(before.is_none_or(|before| before == after), "{scheme}: other content was read without home");
+        }
+    }
+}
+
+/// Home vanishes with nothing under way: the clean copy is read on, since home has the same content.
+#[test]
+fn copy_is_read_while_home_is_gone_with_the_same_content() {
+    let mut story = with_a_clean_copy("smart-response", &[("stream_bypass", "off")]);
+    let now = story.now;
+    story.volume().member_gone(now, MemberId(HDD));
+    story.answer(OF_THE_SSD);
+    let write = story.send(OpKind::Write, 0, 8, false);
+    story.answer(OF_THE_SSD);
+    assert_ne!(story.finished[&write].status, Status::Done);
+    assert_eq!(read_without_home(&mut story), Some(vec![1; 8]));
+}
