@@ -96,6 +96,21 @@ impl Use {
     }
 }
 
+/// Bytes of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FilePart {
+    /// Number of the file with its file system.
+    file: (u64, u64),
+    /// First byte, and the end.
+    span: [u64; 2],
+}
+
+impl FilePart {
+    fn overlaps(self, other: Self) -> bool {
+        self.file == other.file && self.span[0] < other.span[1] && other.span[0] < self.span[1]
+    }
+}
+
 /// Properties of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
@@ -122,6 +137,8 @@ pub struct Probe {
     pub uses: Vec<Use>,
     /// Partitions of a disk, or the disk of a partition.
     pub relatives: Vec<DeviceNumber>,
+    /// The file, or the part of a file that a loop device shows; `None` for any other device.
+    pub file: Option<FilePart>,
 }
 
 /// Reasons for which a path cannot be probed.
@@ -183,6 +200,7 @@ pub fn probe(path: &Path) -> Result<Probe, ProbeError> {
         read_only: rustix::fs::access(&canonical, Access::WRITE_OK).is_err(),
         uses: Vec::new(),
         relatives: Vec::new(),
+        file: None,
         canonical,
     };
     let file_type = metadata.file_type();
@@ -203,13 +221,15 @@ pub fn probe(path: &Path) -> Result<Probe, ProbeError> {
 
 fn probe_file(mut probe: Probe) -> io::Result<Probe> {
     let file = fs::File::open(&probe.canonical)?;
+    probe.file = Some(FilePart { file: probe.identity, span: [0, probe.size.0] });
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
         probe.uses.push(Use::Owned);
     }
     let device = probe.path.display().to_string();
     for name in block_devices() {
-        let backing = fs::read_to_string(Path::new("/sys/class/block").join(&name).join("loop/backing_file"));
-        if backing.is_ok_and(|backing| Path::new(backing.trim_end_matches('\n')) == probe.canonical) {
+        // The file may have several names.
+        let shown = shown_file(&Path::new("/sys/class/block").join(&name));
+        if shown.is_some_and(|(_, metadata)| (metadata.dev(), metadata.ino()) == probe.identity) {
             probe.uses.push(Use::Held { device: device.clone(), by: name });
         }
     }
@@ -241,6 +261,19 @@ fn probe_device(mut probe: Probe, number: DeviceNumber) -> io::Result<Probe> {
     if uses.is_empty() && look().is_err_and(|error| error == Errno::BUSY) {
         uses.push(Use::Owned);
     }
+    if let Some((path, metadata)) = shown_file(&own) {
+        let number = |name: &str| fs::read_to_string(own.join("loop").join(name)).ok()?.trim().parse::<u64>().ok();
+        let first = number("offset").unwrap_or_default();
+        probe.file =
+            Some(FilePart { file: (metadata.dev(), metadata.ino()), span: [first, first.saturating_add(size)] });
+        // A program that has locked the file does not expect changes through the device.
+        let is_locked = fs::File::open(path).is_ok_and(|file| {
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+        });
+        if uses.is_empty() && is_locked {
+            uses.push(Use::Owned);
+        }
+    }
     let disk = own.join("partition").exists().then(|| number_in(&own.join("../dev"))).flatten();
     probe.kind = Kind::Device(number);
     probe.identity = (u64::MAX, u64::from(number.major) << 32 | u64::from(number.minor));
@@ -258,12 +291,22 @@ impl Probe {
         self.kind == Kind::File
     }
 
-    /// Returns true if the two are the same drive, or if one is a partition of the other.
+    /// Returns true if the two are the same drive, if one is a partition of the other, or if they
+    /// have the same bytes of a file.
     pub fn overlaps(&self, other: &Self) -> bool {
         let part_of =
             |one: &Self, other: &Self| matches!(one.kind, Kind::Device(number) if other.relatives.contains(&number));
-        self.identity == other.identity || part_of(self, other)
+        let same_file = self.file.zip(other.file).is_some_and(|(one, other)| one.overlaps(other));
+        self.identity == other.identity || part_of(self, other) || same_file
     }
+}
+
+/// Returns the file that a loop device shows; `device` is its folder in `/sys`.
+fn shown_file(device: &Path) -> Option<(PathBuf, fs::Metadata)> {
+    let path = fs::read_to_string(device.join("loop/backing_file")).ok()?;
+    let path = PathBuf::from(path.trim_end_matches('\n'));
+    let metadata = fs::metadata(&path).ok()?;
+    Some((path, metadata))
 }
 
 /// Returns mounts, swap and holders of one device.
