@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bimetal_core::label::{Guard, Label, check_name};
-use bimetal_serve::control::client::Client;
+use bimetal_serve::control::client::{Client, ClientError};
 use bimetal_serve::control::message::{Reply, Request};
 use bimetal_serve::control::socket_of;
 use bimetal_serve::server::{Endpoint, Server, ServerOptions, Summary};
@@ -36,7 +36,10 @@ impl Target {
         }
         let located = find(volume)?;
         match Client::connect(&socket_of(&located.assembly.label.name))? {
-            Some(client) => Ok(Self::Served(client)),
+            Some(mut client) => {
+                refuse_other_volume(&mut client, &located.assembly.label, volume)?;
+                Ok(Self::Served(client))
+            }
             None => Ok(Self::Stopped(Box::new(located))),
         }
     }
@@ -52,6 +55,26 @@ impl Target {
                 Err(Error::new(message))
             }
         }
+    }
+}
+
+/// Refuses the server of another volume that has the name of the volume with this `label`: sockets
+/// are named after volumes. `volume` is the argument of the user.
+fn refuse_other_volume(client: &mut Client, label: &Label, volume: &str) -> Result<(), Error> {
+    let (name, uuid) = (&label.name, label.volume.to_string());
+    match client.ask(&Request::Status {}, |_| ()) {
+        Ok(Reply::Status { status }) => match status.uuid.filter(|served| *served != uuid) {
+            Some(served) => Err(Error::new(format!(
+                "{volume} belongs to volume '{name}' with the UUID {uuid}, and another volume of this name is being \
+                 served, with the UUID {served}: stop that server first"
+            ))),
+            None => Ok(()),
+        },
+        Ok(Reply::Error { message }) => Err(Error::new(message)),
+        Ok(other) => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
+        // A server that is ending may close its socket; the next request reports it.
+        Err(ClientError::Ended { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
