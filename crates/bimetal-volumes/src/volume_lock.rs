@@ -8,6 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use bimetal_device::lock::{DriveLock, LockError};
 use bimetal_device::probe::Probe;
@@ -71,7 +73,7 @@ fn lock_name(name: &str) -> Result<File, VolumeLockError> {
     directories::make(&directories::run_time()).map_err(io)?;
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(io)?;
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    if !is_locked_within(&file, PATIENCE) {
         let mut text = String::new();
         let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
         return Err(VolumeLockError::InUse { name: name.to_owned(), process });
@@ -82,6 +84,21 @@ fn lock_name(name: &str) -> Result<File, VolumeLockError> {
     file.seek(SeekFrom::Start(0)).map_err(io)?;
     writeln!(file, "{}", std::process::id()).map_err(io)?;
     Ok(file)
+}
+
+/// Maximum wait for the lock of a name: a command that only asks for the [`owner`] holds the lock
+/// for an instant.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+fn is_locked_within(file: &File, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
+    loop {
+        let is_locked = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_locked || Instant::now() >= until {
+            return is_locked;
+        }
+        sleep(Duration::from_millis(10));
+    }
 }
 
 /// Returns the process that holds the volume `name`; `None` if no process holds the name.
