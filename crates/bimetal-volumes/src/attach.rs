@@ -211,7 +211,7 @@ fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Re
 
 /// Refuses a home that was a plain disk if its file system ends beyond the volume. Content of other
 /// kinds may stay: a client may have written it through the volume.
-fn refuse_grown_file_system(located: &Located, layout: &Layout) -> Result<(), AttachError> {
+pub(crate) fn refuse_grown_file_system(located: &Located, layout: &Layout) -> Result<(), AttachError> {
     let label = &located.assembly.label;
     let Some((member, Guard::Down)) = label.guard else { return Ok(()) };
     // A drive whose label was written over is refused later, with the command that rescues it.
@@ -221,6 +221,16 @@ fn refuse_grown_file_system(located: &Located, layout: &Layout) -> Result<(), At
     let judged = File::open(&probe.path).and_then(|file| judge_home(&file, probe, layout, home, is_too_long));
     let judged = judged.map_err(|error| AttachError::Drive { path: probe.path.clone(), error })?;
     judged.map(drop).map_err(|refusal| AttachError::Grown { name: label.name.clone(), refusal })
+}
+
+/// Refuses a home that was a plain disk if its file system ends beyond the volume: even labels have
+/// copies there.
+///
+/// # Errors
+/// Fails with the file system and commands that help, or if the drive fails.
+pub fn refuse_grown(located: &Located) -> Result<(), AttachError> {
+    let layout = Plan::of_label(&located.assembly.label).and_then(|plan| plan.lay_out().ok());
+    layout.map_or(Ok(()), |layout| refuse_grown_file_system(located, &layout))
 }
 
 fn missing(absent: &[Missing]) -> String {

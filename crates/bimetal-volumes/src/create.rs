@@ -14,21 +14,21 @@ use std::path::{Path, PathBuf};
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::guard::GUARDED;
-use bimetal_core::label::page::TooLongError;
+use bimetal_core::label::page::{PAGE_BYTES, TooLongError, decode};
 use bimetal_core::label::places::CopyPlace;
 use bimetal_core::label::{Format, Guard, Label, MemberLabel, NameError, Uuid, check_name, tail_start, usable};
 use bimetal_core::layout::{LABEL_SECTORS, Layout, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::scheme::{SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
-use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 use bimetal_core::volume::{self, VolumeConfig, VolumeError};
 use bimetal_device::drive::file::DriveFile;
 use bimetal_device::drive::{Engine, attach};
 use bimetal_device::lock::DriveLock;
+use bimetal_device::page::Aligned;
 use bimetal_device::probe::{Probe, ProbeError, probe};
-use bimetal_device::signature;
 
-use crate::find::Scan;
+use crate::find::{Scan, content};
 use crate::labels;
 use crate::memory::{TooLittleMemory, refuse_too_little};
 use crate::registry;
@@ -393,7 +393,7 @@ fn judge_drives(
     let mut drives = Vec::new();
     for (at, (probe, lock)) in probes.into_iter().zip(locks).enumerate() {
         let read = |error| CreateError::Read { path: probe.path.clone(), error };
-        let signatures = signature::scan(lock.file(), probe.size, probe.logical_sector).map_err(read)?;
+        let (signatures, _) = content(&probe, lock.file()).map_err(read)?;
         let purpose = purpose_of(layout, MemberId(at as u16));
         let drive =
             verdict::Drive { path: &probe.path, is_file: probe.is_file(), size: probe.size, is_member: false, purpose };
@@ -472,7 +472,24 @@ pub(super) fn erase(drive: &Checked) -> io::Result<()> {
         zero(drive.lock.file(), size - span, span)?;
         erase_label(drive, &CopyPlace::ALL)?;
     }
+    if let Verdict::Adopted { end, .. } = drive.verdict {
+        erase_label(drive, &label_places_behind(drive, end))?;
+    }
     clear_own_tail(drive)
+}
+
+/// Returns the places behind a file system that have a page of a former label.
+fn label_places_behind(drive: &Checked, end: Bytes) -> Vec<CopyPlace> {
+    let has_label = |at: &SectorRange| {
+        let mut page = Box::new(Aligned([0; PAGE_BYTES]));
+        let read = drive.lock.file().read_exact_at(&mut page.0, at.start.0 * SECTOR_BYTES);
+        read.is_ok() && decode(&page.0).is_ok()
+    };
+    let is_left = |place: &CopyPlace| {
+        let pages = place.pages(drive.capacity).filter(|[first, _]| first.start.0 * SECTOR_BYTES >= end.0);
+        pages.is_some_and(|pages| pages.iter().any(has_label))
+    };
+    CopyPlace::ALL.into_iter().filter(is_left).collect()
 }
 
 /// Erases the label that was written to a drive, in both its places.

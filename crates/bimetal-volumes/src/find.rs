@@ -15,6 +15,7 @@ use bimetal_core::label::resize::search;
 use bimetal_core::label::{Label, Uuid, usable};
 use bimetal_core::units::{Bytes, Sectors};
 use bimetal_device::probe::{self, Kind, Probe, ProbeError, probe};
+use bimetal_device::signature::{self, Content, Signature};
 
 use crate::former_settings::take_former_values;
 use crate::labels::{self, LabelError};
@@ -322,6 +323,35 @@ fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled,
         hints.extend(labels::rummage(&drive, usable(probe.size), within, until, RUMMAGE_BYTES_MIN));
     }
     look_at_label(probe, &hints).map_err(|_| FindError::Label { path: path.to_owned(), error })
+}
+
+/// Returns the label at a former end of a drive that has no label at its end: the drive has grown
+/// since it was labelled. Other labels suggest the former end; otherwise the label is searched near
+/// the drive's end for a short time.
+fn label_at_former_end(probe: &Probe, drive: &File) -> Option<Label> {
+    let until = Some(Instant::now() + RUMMAGE_TIME_NAMED);
+    let mut hints = registry::sizes();
+    hints.extend(labels::rummage(drive, usable(probe.size), GROWN_BY_MAX, until, RUMMAGE_BYTES_MIN));
+    let found = look_at_label(probe.clone(), &hints).ok()?.found;
+    (found.size < usable(probe.size)).then_some(found.label)
+}
+
+/// Returns the content of a drive that is to become a member. If the drive has grown since it was
+/// labelled, the label at its former end is part of the content, and is returned, too.
+///
+/// # Errors
+/// Fails if the drive cannot be read.
+pub(crate) fn content(probe: &Probe, drive: &File) -> io::Result<(Vec<Signature>, Option<Label>)> {
+    let mut signatures = signature::scan(drive, probe.size, probe.logical_sector)?;
+    if signatures.iter().any(|signature| matches!(signature.content, Content::Label(_))) {
+        return Ok((signatures, None));
+    }
+    let label = label_at_former_end(probe, drive);
+    signatures.extend(label.iter().map(|label| {
+        let content = Content::Label(Some(label.name.clone()));
+        Signature { name: "Bimetal label", content }
+    }));
+    Ok((signatures, label))
 }
 
 /// Finds a volume by its name, or by the path of one of its drives.

@@ -171,14 +171,7 @@ impl Held {
                 before: Lifetime::default(),
             })
             .collect();
-        let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
-        // The labels were read before the drives were locked.
-        for ((_, drive), lock) in drives.iter().zip(&lock.drives) {
-            let now = labels::read(lock.file(), drive.found.size, &drive.probe.path)?;
-            if now.label.writing != drive.found.label.writing {
-                return Err(HoldError::Changed(label.name));
-            }
-        }
+        let lock = lock_unchanged(&label.name, drives.iter().map(|&(_, drive)| drive))?;
         let mut held = Self {
             label,
             present,
@@ -463,6 +456,12 @@ impl Held {
         self.relabel_twice()
     }
 
+    /// Returns the name of the present member that has bytes of the drive `found`.
+    pub fn overlapping(&self, found: &Probe) -> Option<String> {
+        let same = |member: &&Present| member.probe.overlaps(found) || found.overlaps(&member.probe);
+        Some(self.label.member_name(self.present.iter().find(same)?.id))
+    }
+
     /// Unlocks a member that is to be replaced.
     pub fn release(&mut self, member: MemberId) {
         if let Some(at) = self.present.iter().position(|present| present.id == member) {
@@ -589,6 +588,22 @@ pub(super) fn lock<'a>(name: &str, present: impl Iterator<Item = &'a Probe> + Cl
         }
     }
     Ok(lock?)
+}
+
+/// Locks a volume on these drives, and refuses it if another command has written their labels since
+/// they were found: labels are read before drives are locked.
+pub(super) fn lock_unchanged<'a>(
+    name: &str,
+    drives: impl Iterator<Item = &'a Labelled> + Clone,
+) -> Result<VolumeLock, HoldError> {
+    let lock = lock(name, drives.clone().map(|drive| &drive.probe))?;
+    for (drive, lock) in drives.zip(&lock.drives) {
+        let now = labels::read(lock.file(), drive.found.size, &drive.probe.path)?;
+        if now.label.writing != drive.found.label.writing || now.by_second_copy != drive.by_second_copy {
+            return Err(HoldError::Changed(name.to_owned()));
+        }
+    }
+    Ok(lock)
 }
 
 fn begin(area: Area, now: Guard, goal: Guard, label: &Label) -> Change {

@@ -235,8 +235,9 @@ pub(crate) const GAVE_UP: &str = "content that only a lost drive had was given u
 const GAVE_UP_A_PART: &str = "content that only damaged metadata listed was given up (--accept-loss): some blocks \
                               read as older content, and which ones is unknown; check the file systems on the volume";
 
-const UNPROVEN: &str = "the label, the header or the state of a home drive was lost, and `bimetal rescue` wrote it again: \
-                        home's own content has no checksums, so nothing proves that it is whole; check the file systems \
+const UNPROVEN: &str = "the label, the header or the state of a drive was lost, and `bimetal rescue` wrote it again: \
+                        home's own content has no checksums, so nothing proves that it is whole, and nothing proves \
+                        that a drive off home is no older copy and no drive that was replaced; check the file systems \
                         on the volume, and compare them with a backup";
 
 const OVERWROTE: &str =

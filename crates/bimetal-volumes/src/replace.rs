@@ -19,11 +19,10 @@ use bimetal_device::drive::file::{DriveFile, OpenError};
 use bimetal_device::drive::{self, Drive, Engine};
 use bimetal_device::lock::{DriveLock, LockError};
 use bimetal_device::probe::{Probe, ProbeError, probe};
-use bimetal_device::signature;
 
 use crate::attach::{self, AttachError, Attached, Options};
 use crate::create::{self, Checked};
-use crate::find::Located;
+use crate::find::{Located, content};
 use crate::held::{Held, HoldError};
 use crate::labels;
 use crate::memory::{TooLittleMemory, refuse_too_little};
@@ -171,6 +170,7 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     // so that the drive does not count as in use.
     held.release(member);
     let found = look_at(path, &label, member)?;
+    refuse_member(held, &found)?;
     let lock = DriveLock::take(&found)?;
     let checked = judge_it(found, lock, &label, member, force)?;
     let io = |error| ReplaceError::Io { path: path.to_owned(), error };
@@ -248,9 +248,17 @@ pub fn examine(located: &Located, path: &Path, force: bool) -> Result<(), Replac
     let Some(slots) = volume.view().layout.slots else { return Err(ReplaceError::NothingOffHome(label.scheme)) };
     held.release(slots.member);
     let found = usable_drive(path)?;
+    refuse_member(&held, &found)?;
     let lock = DriveLock::take(&found)?;
     judge_it(found, lock, &label, slots.member, force)?;
     Ok(())
+}
+
+/// Refuses a drive that has the bytes of a member under another name.
+fn refuse_member(held: &Held, found: &Probe) -> Result<(), ReplaceError> {
+    let Some(member) = held.overlapping(found) else { return Ok(()) };
+    let uses = format!("it is {member} of this volume under another name: name another drive");
+    Err(ReplaceError::InUse { path: found.path.clone(), uses })
 }
 
 fn usable_drive(path: &Path) -> Result<Probe, ReplaceError> {
@@ -327,12 +335,14 @@ fn judge_it(
     let seat = &label.members[usize::from(member.0)];
     // A detached drive may return: its former content is outdated. The label of the drive may be at
     // the end of a smaller size.
+    let is_seat = |own: &Label| own.volume == label.volume && own.own().uuid == seat.uuid;
     let comes_back = [capacity, seat.size].into_iter().any(|size| {
         let own = labels::read(lock.file(), size, &found.path);
-        own.is_ok_and(|own| own.label.volume == label.volume && own.label.own().uuid == seat.uuid)
+        own.is_ok_and(|own| is_seat(&own.label))
     });
     let io = |error| ReplaceError::Io { path: found.path.clone(), error };
-    let signatures = signature::scan(lock.file(), found.size, found.logical_sector).map_err(io)?;
+    let (signatures, grown) = content(&found, lock.file()).map_err(io)?;
+    let comes_back = comes_back || grown.is_some_and(|own| is_seat(&own));
     let (path, is_file, size) = (found.path.as_path(), found.is_file(), found.size);
     let judged = Judged { path, is_file, size, is_member: false, purpose: Purpose::Slots };
     let verdict = judge(&judged, &signatures, force || comes_back)?;

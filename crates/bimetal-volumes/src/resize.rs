@@ -13,7 +13,7 @@ use bimetal_core::journal::state::State;
 use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::report::Report;
 use bimetal_core::label::report::page::Pages;
-use bimetal_core::label::resize::{Span, Step, TooNearError, plan};
+use bimetal_core::label::resize::{Span, Step, TooNearError, goal, plan};
 use bimetal_core::label::{Format, Guard, Label, MemberLabel, usable};
 use bimetal_core::layout::{Layout, MemberId, Role};
 use bimetal_core::scheme::{SchemeError, SchemeInfo};
@@ -26,7 +26,7 @@ use bimetal_device::drive::{self, Drive, Engine};
 
 use crate::attach::{self, AttachError, Options};
 use crate::find::{Labelled, Located};
-use crate::held::{HoldError, lock};
+use crate::held::{HoldError, lock_unchanged};
 use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
 use crate::memory::{TooLittleMemory, refuse_too_little};
@@ -154,14 +154,15 @@ pub struct Resized {
 }
 
 /// Changes the sizes of a drained volume's members to the present sizes of their drives, or to the
-/// sizes in `sizes`.
+/// sizes in `sizes`. A change that was interrupted goes on with its own sizes, except those in
+/// `sizes`.
 ///
 /// # Errors
 /// Fails if the volume is incomplete or not drained, cannot be laid out with these sizes, or if a
 /// drive fails. After a drive's failure, the call can be repeated.
 pub fn resize(located: &Located, sizes: &[(Role, Bytes)]) -> Result<Resized, ResizeError> {
     let drives = all_members(located)?;
-    change(located, &drives, spans(&located.assembly.label, &drives, sizes)?)
+    change(located, &drives, spans(located, &drives, sizes)?)
 }
 
 /// Converts a drained volume of version 1 of the on-disk format to the newest version. Clean copies
@@ -176,7 +177,7 @@ pub fn upgrade(located: &Located) -> Result<Resized, ResizeError> {
         found: drive.found.size,
         carried: drive.found.label.writing,
         drive: usable(drive.probe.size),
-        goal: member.size,
+        goal: goal(label, member.role, located.assembly.resizing).unwrap_or(member.size),
     };
     if lay_out(label)?.slots.is_none() {
         // Home pages are readable in both versions; a recovery adds the copies of the newest
@@ -217,10 +218,13 @@ fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<R
     }
     refuse_content_behind(drives, &before, &after)?;
     let lock = if located.assembly.resizing {
-        lock(&label.name, drives.iter().map(|drive| &drive.probe))?
+        attach::refuse_grown_file_system(located, &after)?;
+        lock_unchanged(&label.name, drives.iter().copied())?
     } else if label.format == Format::NEWEST {
         lock_drained(located)?
     } else {
+        // A volume of this version is not opened, which would refuse it.
+        attach::refuse_grown_file_system(located, &before)?;
         lock_drained_version_1(located, drives)?
     };
     let random_number = || random().map(u64::from_le_bytes);
@@ -254,7 +258,8 @@ fn all_members(located: &Located) -> Result<Vec<&Labelled>, ResizeError> {
     located.members().enumerate().map(|(at, drive)| drive.ok_or_else(|| named(at))).collect()
 }
 
-fn spans(label: &Label, drives: &[&Labelled], sizes: &[(Role, Bytes)]) -> Result<Vec<Span>, ResizeError> {
+fn spans(located: &Located, drives: &[&Labelled], sizes: &[(Role, Bytes)]) -> Result<Vec<Span>, ResizeError> {
+    let label = &located.assembly.label;
     for &(role, _) in sizes {
         if label.members.iter().all(|member| member.role != role) {
             return Err(ResizeError::NoSuchRole { name: label.name.clone(), role: role.name() });
@@ -262,7 +267,8 @@ fn spans(label: &Label, drives: &[&Labelled], sizes: &[(Role, Bytes)]) -> Result
     }
     let of = |(member, drive): (&MemberLabel, &&Labelled)| {
         let size = usable(drive.probe.size);
-        let goal = sizes.iter().find(|(role, _)| *role == member.role).map_or(size, |&(_, wanted)| usable(wanted));
+        let wanted = sizes.iter().find(|(role, _)| *role == member.role).map(|&(_, wanted)| usable(wanted));
+        let goal = wanted.or(goal(label, member.role, located.assembly.resizing)).unwrap_or(size);
         if goal > size {
             let (is, wanted) = (drive.probe.size, goal.bytes());
             return Err(ResizeError::TooLarge { path: drive.probe.path.clone(), is, wanted });
@@ -329,7 +335,7 @@ fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
 /// drained.
 fn lock_drained_version_1(located: &Located, drives: &[&Labelled]) -> Result<VolumeLock, ResizeError> {
     let label = &located.assembly.label;
-    let lock = lock(&label.name, drives.iter().map(|drive| &drive.probe))?;
+    let lock = lock_unchanged(&label.name, drives.iter().copied())?;
     let is_clean = |state: &State| !state.dirty && !state.migrating && state.refusing.is_none() && state.failed == 0;
     if !newest_state(located).is_some_and(|state| is_clean(&state)) {
         return Err(ResizeError::Version1NotDrained(label.name.clone()));

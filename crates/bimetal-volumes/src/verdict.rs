@@ -130,6 +130,14 @@ pub struct Drive<'a> {
 /// Fails if a signature is in the way, and `force` is not set.
 pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result<Verdict, Refusal> {
     let &Drive { path, purpose, .. } = drive;
+    let is_label = |signature: &&Signature| matches!(signature.content, Content::Label(_));
+    if force && !drive.is_member && signatures.iter().any(|signature| is_label(&signature)) {
+        // The label goes, and a file system beside it stays if it can.
+        let others: Vec<Signature> = signatures.iter().filter(|signature| !is_label(signature)).cloned().collect();
+        if let Ok(kept @ Verdict::Adopted { .. }) = judge(drive, &others, false) {
+            return Ok(kept);
+        }
+    }
     let refusal = match signatures {
         [] => return Ok(Verdict::Empty),
         [Signature { name, content: Content::Partitions { end: Some(end) } }] if drive.is_member => match purpose {
@@ -296,8 +304,7 @@ mod tests {
         let label = found("Bimetal label", Content::Label(Some("mail".into())));
         let gpt = found("GPT", Content::Partitions { end: None });
         let cases = [
-            (vec![label.clone()], HOME, "is labelled as a drive of volume 'mail' already"),
-            (vec![ext4(5), label], HOME, "is labelled as a drive of volume 'mail' already"),
+            (vec![label], HOME, "is labelled as a drive of volume 'mail' already"),
             (vec![ext4(5), gpt.clone()], HOME, "carries GPT partitions"),
             (vec![gpt], Purpose::Slots, "the volume would overwrite them"),
             (vec![ext4(5)], Purpose::Slots, "carries ext4, and the volume would overwrite it"),
@@ -311,5 +318,18 @@ mod tests {
             let names = signatures.iter().map(|signature| signature.name).collect();
             assert_eq!(verdict(&signatures, purpose, true), Ok(Verdict::Erased(names)));
         }
+    }
+
+    /// Regression: `--force` on a drive with a label erased the file system that could stay.
+    #[test]
+    fn force_gives_up_a_label_and_keeps_the_file_system_beside_it() {
+        let label = found("Bimetal label", Content::Label(Some("mail".into())));
+        let home = drive("/dev/sdb1", false, HOME);
+        let both = [ext4(50), label.clone()];
+        assert!(matches!(judge(&home, &both, false), Err(Refusal::Labelled { .. })));
+        let kept = Verdict::Adopted { name: "ext4", end: Bytes::from_mib(50) };
+        assert_eq!(judge(&home, &both, true), Ok(kept));
+        let too_long = judge(&home, &[ext4(100), label], true);
+        assert_eq!(too_long, Ok(Verdict::Erased(vec!["ext4", "Bimetal label"])));
     }
 }

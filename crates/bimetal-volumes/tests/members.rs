@@ -22,6 +22,7 @@ use bimetal_volumes::create::{Created, DriveChoice, Request, create};
 use bimetal_volumes::find::{Labelled, Located, find};
 use bimetal_volumes::held::{Held, HoldError};
 use bimetal_volumes::report;
+use bimetal_volumes::resize::{ResizeError, resize};
 use bimetal_volumes::settings::{keep, needs_clean};
 use bimetal_volumes::verdict::Verdict;
 
@@ -55,8 +56,12 @@ fn file(place: &Path, name: &str, mib: u64) -> PathBuf {
 }
 
 fn volume(name: &str, scheme: &str, ssd: &Path, hdd: &Path) -> Created {
+    create(&request(name, scheme, ssd, hdd)).expect("a volume")
+}
+
+fn request(name: &str, scheme: &str, ssd: &Path, hdd: &Path) -> Request {
     let choice = |role, path: &Path| DriveChoice { role, path: path.to_owned(), emulates: None };
-    let request = Request {
+    Request {
         name: name.to_owned(),
         scheme: schemes::find(scheme).expect("a scheme"),
         settings: Vec::new(),
@@ -65,8 +70,7 @@ fn volume(name: &str, scheme: &str, ssd: &Path, hdd: &Path) -> Created {
         dry_run: false,
         force: false,
         created_by: "test".to_owned(),
-    };
-    create(&request).expect("a volume")
+    }
 }
 
 fn drives_of(held: &Held, located: &Located) -> Vec<Box<dyn Drive>> {
@@ -118,6 +122,37 @@ fn labels_that_changed_before_the_lock_are_refused() {
         assert!(matches!(Held::take(&before), Err(HoldError::Changed(name)) if name == "changing"));
         let held = Held::take(&find("changing").expect("found")).expect("the labels are those of today");
         assert!(held.label().scheme_settings().any(|setting| setting == ("move_rate", "1MiB")));
+    });
+}
+
+/// Regression: a resize took labels that it had read before it locked the drives. Another resize
+/// had ended meanwhile and the volume had been used, and its cache was emptied.
+#[test]
+fn resize_refuses_labels_that_changed_before_the_lock() {
+    in_own_place("resize_refuses_labels_that_changed_before_the_lock", |place| {
+        volume("resizing", "bcache", &file(place, "ssd", 16), &file(place, "hdd", 16));
+        let mut before = find("resizing").expect("found");
+        before.assembly.resizing = true;
+        drop(begin("resizing").expect("begun"));
+        let refused = resize(&before, &[]);
+        assert!(matches!(&refused, Err(ResizeError::Hold(HoldError::Changed(_)))), "{refused:?}");
+    });
+}
+
+/// Regression: a cache that had grown was taken for a blank drive, and its dirty blocks were lost.
+#[test]
+fn grown_member_is_no_blank_drive() {
+    in_own_place("grown_member_is_no_blank_drive", |place| {
+        let ssd = file(place, "ssd", 16);
+        volume("first", "smart-response", &ssd, &file(place, "hdd", 64));
+        File::options().write(true).open(&ssd).and_then(|file| file.set_len(24 << 20)).expect("a larger drive");
+        fs::remove_file(place.join("state/bimetal/sizes")).expect("sizes are remembered");
+        let mut other = request("second", "smart-response", &ssd, &file(place, "hdd2", 64));
+        let refused = create(&other).expect_err("the drive has a label").to_string();
+        assert!(refused.contains("is labelled as a drive of volume 'first' already"), "{refused}");
+        other.force = true;
+        create(&other).expect("the user allowed it");
+        assert_eq!(find("second").expect("found").members().flatten().count(), 2);
     });
 }
 

@@ -15,7 +15,7 @@
 use super::page::Current;
 use super::places::CopyPlace;
 use super::{Format, Label, tail_start};
-use crate::layout::{LABEL_SECTORS, MemberId};
+use crate::layout::{LABEL_SECTORS, MemberId, Role};
 use crate::units::{SectorRange, Sectors};
 
 /// Returns the label of a drive of `size`, and the size at whose end the label lies. `read` returns
@@ -43,6 +43,25 @@ pub fn search(
         Some(inner) => Some((own.size, inner)),
         None => Some((size, at_end)),
     }
+}
+
+/// End of the key of a setting that only labels of a volume that is being resized have: the size in
+/// sectors that the drive with a role is to have.
+const GOAL: &str = ".resize_to";
+
+/// Returns the size that an interrupted change was to give the drive with `role`, which is `member`
+/// of `label`; `None` if no change was interrupted, or if it did not record the size. A part of the
+/// volume may have the engine's pages of that size already.
+pub fn goal(label: &Label, role: Role, is_interrupted: bool) -> Option<Sectors> {
+    if !is_interrupted {
+        return None;
+    }
+    if !label.resizing {
+        // The newest label has the new sizes, and other labels lack them.
+        return label.members.iter().find(|member| member.role == role).map(|member| member.size);
+    }
+    let key = GOAL.trim_start_matches('.');
+    label.drive_settings(role).find(|(found, _)| *found == key)?.1.parse().ok().map(Sectors)
 }
 
 /// A member whose size may change.
@@ -89,11 +108,20 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
     assert_eq!(spans.len(), label.members.len(), "every member has a size");
     let members = || spans.iter().enumerate().map(|(at, span)| (MemberId(at as u16), *span));
     let [first, second] = writings;
-    let changing = Label { resizing: true, ..label.next(now, first, members().map(|(id, span)| (id, span.carried))) };
+    let mut changing =
+        Label { resizing: true, ..label.next(now, first, members().map(|(id, span)| (id, span.carried))) };
+    let without_goals: Vec<_> = label.settings.iter().filter(|(key, _)| !key.ends_with(GOAL)).cloned().collect();
+    let goals = label.members.iter().zip(spans);
+    let goals = goals.map(|(member, span)| (format!("{}{GOAL}", member.role.name()), span.goal.0.to_string()));
+    changing.settings = without_goals.iter().cloned().chain(goals).collect();
     // The engine's first pages are written in the newest format.
     let format = Format::NEWEST;
-    let mut changed =
-        Label { resizing: false, format, ..changing.next(now, second, members().map(|(id, _)| (id, first))) };
+    let mut changed = Label {
+        resizing: false,
+        format,
+        settings: without_goals,
+        ..changing.next(now, second, members().map(|(id, _)| (id, first)))
+    };
     for (member, span) in changed.members.iter_mut().zip(spans) {
         member.size = span.goal;
     }
@@ -360,6 +388,25 @@ mod tests {
             search(Bytes::from_mib(32).sectors(), &[first, second], read).map(|(size, _)| size)
         };
         assert_eq!((found([5, 9]), found([9, 5])), (Some(second), Some(first)));
+    }
+
+    /// Regression: a shrink that was cut short went on with the full size of the drive, although
+    /// home had pages of the engine for the smaller size already.
+    #[test]
+    fn interrupted_change_knows_its_sizes() {
+        let goals = mib([8, 50]);
+        let fresh = Machine::new(&label(), [8, 64]);
+        let steps = fresh.plan(&goals, 100);
+        for cut in 1..steps.len() {
+            let mut once = fresh.clone();
+            steps[..cut].iter().for_each(|step| once.take(step, &goals));
+            let (_, assembly) = once.find();
+            let known = goal(&assembly.label, Role::Hdd, assembly.resizing);
+            assert!(known == Some(goals[1]) || !assembly.resizing, "cut {cut}: {known:?}");
+        }
+        let mut done = fresh.clone();
+        steps.iter().for_each(|step| done.take(step, &goals));
+        assert_eq!(done.find().1.label.settings, label().settings);
     }
 
     #[test]

@@ -40,9 +40,12 @@ pub(super) fn write(layout: &Layout, seat: &Seated<'_>, file: &File, first: u64)
     if evidence::state_place(&seat.label, layout).is_none() {
         return Ok(());
     }
-    let identity = seat.located.assembly.label.volume.identity();
+    let label = &seat.located.assembly.label;
+    let identity = label.volume.identity();
+    // A volume goes on without the drive with the slots only if no content of that drive counts.
+    let went_on = layout.slots.is_some_and(|slots| !label.was_there(slots.member));
     let known = state::read(file, &seat.label, layout, seat.label.index).newest().0;
-    let rescued = rescued(layout, known.as_ref());
+    let rescued = rescued(layout, known.as_ref(), went_on);
     for turn in 0..TURNS as u64 {
         let state = State { sequence: first + turn, ..rescued.clone() };
         for copy in 0..COPIES {
@@ -55,11 +58,12 @@ pub(super) fn write(layout: &Layout, seat: &Seated<'_>, file: &File, first: u64)
 
 /// Returns the state that takes the place of one that was lost, while `known` is the state of the
 /// other turn, if that turn is sound. The state says that every drive is needed: no content of the
-/// drives can refute this statement. Only the other turn tells which members have old content, and
+/// drives can refute this statement. The labels refute it if the volume `went_on` without the drive
+/// with the slots. Only the other turn tells which members have old content, and
 /// it has each such fact, because these facts are written to both turns. A drive that had failed
 /// was never written again, so its content is needed only if it was needed then. The digest of the
 /// table of places is unknown.
-fn rescued(layout: &Layout, known: Option<&State>) -> State {
+fn rescued(layout: &Layout, known: Option<&State>, went_on: bool) -> State {
     let slots = layout.slots.map(|slots| (1 << slots.member.0, slots.kind));
     let mut state = State { dirty: slots.is_some(), ..State::default() };
     if let Some(known) = known {
@@ -69,6 +73,10 @@ fn rescued(layout: &Layout, known: Option<&State>) -> State {
     // A migration may have been under way: only the lost turn may have told so.
     let is_log = matches!(slots, Some((_, SlotKind::Log { .. })));
     state.migrating = is_log || known.is_some_and(|known| known.migrating);
+    if let Some((slots, _)) = slots.filter(|_| went_on) {
+        state.failed |= slots;
+        (state.dirty, state.migrating) = (false, false);
+    }
     state
 }
 
@@ -96,16 +104,18 @@ mod tests {
     fn rescued_state_keeps_the_failure_of_the_ssd() {
         let cache = layout("smart-response");
         let failed = State { sequence: 7, failed: 1, ..State::default() };
-        let state = rescued(&cache, Some(&failed));
+        let state = rescued(&cache, Some(&failed), false);
         assert_eq!((state.failed, state.dirty), (1, false), "home has all content");
-        let state = rescued(&cache, Some(&State { dirty: true, ..failed }));
+        let state = rescued(&cache, Some(&State { dirty: true, ..failed }), false);
         assert_eq!((state.failed, state.dirty), (1, true), "the SSD failed with content that home lacks");
-        let sound = rescued(&cache, Some(&State::default()));
+        let sound = rescued(&cache, Some(&State::default()), false);
         assert_eq!((sound.failed, sound.dirty, sound.migrating), (0, true, false), "the lost turn may say so");
-        let unknown = rescued(&cache, None);
+        let unknown = rescued(&cache, None, false);
         assert_eq!((unknown.failed, unknown.dirty, unknown.migrating), (0, true, false));
+        let alone = rescued(&cache, None, true);
+        assert_eq!((alone.failed, alone.dirty), (1, false), "the volume went on without the SSD");
         for known in [None, Some(&State::default())] {
-            assert!(rescued(&layout("griffin"), known).migrating, "the lost turn may say so");
+            assert!(rescued(&layout("griffin"), known, false).migrating, "the lost turn may say so");
         }
     }
 }

@@ -32,6 +32,7 @@ use bimetal_device::probe::{Probe, ProbeError, probe};
 use bimetal_device::signature::{self, Content};
 use serde::{Deserialize, Serialize};
 
+use crate::attach::{AttachError, refuse_grown_file_system};
 use crate::examine::look_off_home;
 use crate::find::{FindError, Labelled, Located, find_among};
 use crate::held::{Held, HoldError, lock};
@@ -188,6 +189,9 @@ pub enum RescueError {
         /// Reason for which the drive's content is in the way.
         refusal: Refusal,
     },
+    /// The drive is a plain disk, and its file system has grown beyond the volume.
+    #[error(transparent)]
+    Grown(#[from] AttachError),
     /// A path is not a drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -325,6 +329,10 @@ pub fn rescue(volume: &str, request: &Request) -> Result<Report, RescueError> {
     }
     let damaged = reports.iter().any(MemberReport::is_damaged);
     let whole = with_seats(&located, &seated);
+    if damaged {
+        // The state and the second copies of the label would be written into the file system.
+        refuse_grown_file_system(&located, &layout)?;
+    }
     if !damaged {
         refuse_missing(&located, &reports)?;
     } else if !request.dry_run {
@@ -563,7 +571,8 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
     let name = &whole.assembly.label.name;
     {
         let lock = lock(name, seated.iter().map(|seat| &seat.drive.probe))?;
-        note_losses(whole, seated, &lock, unproven_homes(reports))?;
+        refuse_changed(name, seated, &lock)?;
+        note_losses(whole, seated, &lock, unproven(reports))?;
         let first = lost_state::first_sequence(layout, seated, &lock);
         for (seat, lock) in seated.iter().zip(&lock.drives) {
             let report = &reports[usize::from(seat.id.0)];
@@ -581,6 +590,9 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
         let Seat::Taken(at) = labelled.assembly.seats[usize::from(seat.id.0)] else { continue };
         let drive = &mut labelled.drives[at];
         let current = labels::read(&open(&drive.probe)?, seat.label.own().size, &drive.probe.path)?;
+        if current.label.writing != drive.found.label.writing {
+            return Err(HoldError::Changed(name.clone()).into());
+        }
         (drive.next_turn, drive.by_second_copy) = (current.next_turn, current.by_second_copy);
         drive.found.label = current.label;
         if seat.left == LabelLeft::Nothing {
@@ -591,6 +603,25 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
     // Labels written while a drive is missing would make the drive's content outdated.
     if reports.iter().all(|report| report.label != LabelLeft::Missing) {
         held.close()?;
+    }
+    Ok(())
+}
+
+/// Refuses drives whose labels another command has written since they were found: the labels were
+/// read before the drives were locked.
+fn refuse_changed(name: &str, seated: &[Seated<'_>], lock: &VolumeLock) -> Result<(), RescueError> {
+    for (seat, lock) in seated.iter().zip(&lock.drives) {
+        let Found { size, label, .. } = &seat.drive.found;
+        let now = labels::read(lock.file(), *size, &seat.drive.probe.path).ok();
+        let is_same = match seat.left {
+            LabelLeft::Nothing => now.is_none_or(|now| now.label.volume != label.volume),
+            _ => now.is_some_and(|now| {
+                now.label.writing == label.writing && now.by_second_copy == seat.drive.by_second_copy
+            }),
+        };
+        if !is_same {
+            return Err(HoldError::Changed(name.to_owned()).into());
+        }
     }
     Ok(())
 }
@@ -625,11 +656,17 @@ fn note_losses(
     }
 }
 
-/// Returns the loss of proof for each home whose metadata another program has overwritten.
-fn unproven_homes(reports: &[MemberReport]) -> Vec<AcceptedLoss> {
-    let homes = (0u16..).zip(reports).filter(|(_, report)| report.is_home && report.is_damaged());
+/// Returns the loss of proof for each home whose metadata another program has overwritten, and for
+/// each drive off home whose label was lost: pages of the map prove only that the drive was a drive
+/// of the volume once, and the drive may have been replaced since.
+fn unproven(reports: &[MemberReport]) -> Vec<AcceptedLoss> {
+    let is_unproven = |report: &MemberReport| match report.is_home {
+        true => report.is_damaged(),
+        false => report.label == LabelLeft::Nothing,
+    };
+    let members = (0u16..).zip(reports).filter(|(_, report)| is_unproven(report));
     let at = seconds_since_1970();
-    homes.map(|(id, _)| AcceptedLoss { at, member: MemberId(id), what: GivenUp::Proof, blocks: None }).collect()
+    members.map(|(id, _)| AcceptedLoss { at, member: MemberId(id), what: GivenUp::Proof, blocks: None }).collect()
 }
 
 /// Writes the label of a drive without a label. On a drive larger than the member, a second label

@@ -114,11 +114,11 @@ fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
         match member.proofs.as_slice() {
             [] => line!(text, "       used because of --force: nothing proves that it is the drive"),
             proofs => {
-                line!(text, "       it is the drive: {}", proofs.join("; "));
+                line!(text, "       it is or was the drive: {}", proofs.join("; "));
                 line!(
                     text,
-                    "       nothing proves that this is the newest state of the drive and no older copy: only the lost \
-                     label could prove it"
+                    "       nothing proves that this is the newest state of the drive, no older copy and no drive that \
+                     was replaced: only the lost label could prove it"
                 );
             }
         }
@@ -158,7 +158,7 @@ fn tell_written(member: &MemberReport, dry_run: bool, text: &mut String) {
         parts.push("the header over its first MiB");
     }
     if member.state_lost {
-        parts.push("a state that marks every drive as needed");
+        parts.push("a state that counts every drive present as needed");
         line!(text, "       its state is lost: whether another drive was read-only is not known");
     }
     line!(text, "       {} {}", if dry_run { "would write" } else { "wrote" }, parts.join(", "));

@@ -2,6 +2,7 @@
 
 use bimetal_serve::control::message::{Reply, Request};
 use bimetal_volumes::about::About;
+use bimetal_volumes::attach::refuse_grown;
 use bimetal_volumes::find::Located;
 use bimetal_volumes::held::Held;
 use bimetal_volumes::offline;
@@ -67,6 +68,7 @@ fn set_stopped(located: &Located, key: &str, value: &str) -> Result<String, Erro
     if let Some(first) = absent.first() {
         return Err(Error::new(format!("{} is missing, so its label cannot be changed: connect it", first.member)));
     }
+    refuse_grown(located)?;
     let mut held = Held::take(located)?;
     if let Some(text) = held.copies_that_differed() {
         note(text);

@@ -91,8 +91,8 @@ pub enum GivenUp {
     Foreign,
     /// Content of one member that only damaged metadata named.
     Part,
-    /// The proof of a home's content: another program had overwritten the label or other metadata
-    /// of the home, and a rescue wrote them again.
+    /// The proof of a drive's content: another program had overwritten the label or other metadata
+    /// of the drive, and a rescue wrote them again.
     Proof,
 }
 
