@@ -51,6 +51,13 @@ pub enum ResizeError {
          with another drive first"
     )]
     Missing(String),
+    /// A member is missing, and no other drive can take its place.
+    #[error(
+        "{0} is missing or out of date, and no other drive can take its place now: connect it. If it is lost, and \
+         `bimetal drain --detach` made home a plain disk before, home has everything: use it without bimetal, or make \
+         a new volume of it with `bimetal create` and --force, which keeps a file system and no other content"
+    )]
+    MissingForGood(String),
     /// The scheme is unknown.
     #[error("scheme '{0}' is not known to this version of bimetal: use the version that made the volume")]
     Scheme(String),
@@ -254,7 +261,9 @@ fn no_random(error: io::Error) -> ResizeError {
 
 fn all_members(located: &Located) -> Result<Vec<&Labelled>, ResizeError> {
     let label = &located.assembly.label;
-    let named = |at| ResizeError::Missing(label.member_name(MemberId(at as u16)));
+    let may_be_replaced = !located.assembly.resizing && label.format == Format::NEWEST;
+    let error = if may_be_replaced { ResizeError::Missing } else { ResizeError::MissingForGood };
+    let named = |at| error(label.member_name(MemberId(at as u16)));
     located.members().enumerate().map(|(at, drive)| drive.ok_or_else(|| named(at))).collect()
 }
 

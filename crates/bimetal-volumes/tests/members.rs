@@ -139,6 +139,24 @@ fn resize_refuses_labels_that_changed_before_the_lock() {
     });
 }
 
+/// Regression: `resize` named `attach` where `attach` named `resize`: the cache was lost amid a
+/// resize.
+#[test]
+fn missing_drive_amid_a_resize_has_a_remedy() {
+    in_own_place("missing_drive_amid_a_resize_has_a_remedy", |place| {
+        let ssd = file(place, "ssd", 16);
+        volume("halfway", "bcache", &ssd, &file(place, "hdd", 16));
+        fs::remove_file(ssd).expect("the cache is lost");
+        let mut located = find("halfway").expect("found by its home");
+        let refused = |located: &Located| resize(located, &[]).expect_err("a drive is missing").to_string();
+        let before = refused(&located);
+        assert!(before.contains("run `bimetal attach` with another drive first"), "{before}");
+        located.assembly.resizing = true;
+        let amid = refused(&located);
+        assert!(amid.contains("`bimetal create` and --force") && !amid.contains("attach"), "{amid}");
+    });
+}
+
 /// Regression: a cache that had grown was taken for a blank drive, and its dirty blocks were lost.
 #[test]
 fn grown_member_is_no_blank_drive() {
