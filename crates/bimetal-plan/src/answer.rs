@@ -77,6 +77,8 @@ pub struct Answer {
     /// Number of options that may be closer than those in `closest` and were left out, because the
     /// catalogue has too many.
     pub closest_left_out: u64,
+    /// Number of options that were not run and may keep the budgets for less money.
+    pub not_run: u64,
     /// Hybrid that costs less than the best option and breaks the budgets least, with the budgets
     /// to relax, among the cheapest options of each scheme; null if the best option is a hybrid, if
     /// there is no best option, or if no hybrid costs less.

@@ -38,6 +38,7 @@ pub mod kernel;
 pub mod mixcp;
 mod parts;
 pub mod power_cut;
+mod price_steps;
 mod progress;
 pub mod proof;
 mod rated_workload;
@@ -251,6 +252,22 @@ impl Planned {
             format!(
                 "{} that may be closer were not run: `--schemes` and a shorter `--catalog` leave fewer to run",
                 bimetal_core::units::counted(left_out, "further option")
+            )
+        })
+    }
+
+    /// Returns a sentence about the options that were not run and may keep the budgets for less
+    /// money; `None` if there are none.
+    pub fn not_run(&self) -> Option<String> {
+        let (not_run, best) = (self.answer.not_run, self.best());
+        let may = if best.is_some() { "that may be cheaper" } else { "that may keep the budgets" };
+        (not_run > 0).then(|| {
+            format!(
+                "{} {may} were not run: after {} runs, the search took one option a scheme in steps of {} % of the \
+                 price; `--schemes` and a shorter `--catalog` leave fewer to run, and `--exhaustive` runs all",
+                bimetal_core::units::counted(not_run, "option"),
+                price_steps::RUNS_MAX,
+                short(((price_steps::PRICE_STEP - 1.0) * 100.0).round())
             )
         })
     }
@@ -536,6 +553,7 @@ fn planned(
         rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
         closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets, question.common.block)).collect(),
         closest_left_out: 0,
+        not_run: tried.iter().filter(|tried| tried.was_not_run()).count() as u64,
         closest_hybrid: None,
         confidence: None,
         sensitivity: Vec::new(),

@@ -14,6 +14,9 @@
 //! budget is compared. If two options are equally fast, the option with the better mean wins, and
 //! then the option that is earlier in the grid.
 //!
+//! On a large catalogue, a sure search takes few options of each price after a number of runs
+//! ([`crate::price_steps`]).
+//!
 //! The cheapest options above the winner's price are run, too, because a little more money may buy
 //! much more speed. Slower options of the winner's price are judged, because they may last longer.
 //!
@@ -37,6 +40,7 @@ use crate::budget::{Budget, Metric};
 use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
+use crate::price_steps::{NOT_RUN, PriceSteps, RUNS_MAX};
 use crate::progress::{Progress, Stage, Steps};
 use crate::proof::{Proof, Refuted, Runs};
 
@@ -206,11 +210,22 @@ impl Search<'_> {
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.
-    pub fn cheapest_first(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
+    pub fn cheapest_first(&self, candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
+        self.cheapest_first_by(if self.sure { RUNS_MAX } else { u64::MAX }, candidates)
+    }
+
+    /// As [`cheapest_first`](Self::cheapest_first), with all options of a price up to `runs_max`
+    /// runs, and then with few.
+    pub(crate) fn cheapest_first_by(
+        &self,
+        runs_max: u64,
+        mut candidates: Vec<Candidate>,
+    ) -> Result<Vec<Tried>, SimulationError> {
         candidates.sort_by(|one, other| one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index)));
         let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let mut tried: Vec<Tried> = Vec::new();
         let mut rest = candidates.into_iter().peekable();
+        let mut price_steps = PriceSteps::default();
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
                 let least = best.candidate.cost_usd;
@@ -222,8 +237,19 @@ impl Search<'_> {
             while rest.peek().is_some_and(|candidate| candidate.cost_usd == cost) {
                 group.extend(rest.next());
             }
+            let goes_in_steps = self.simulations.load(Relaxed) >= runs_max;
+            if goes_in_steps {
+                let others;
+                (group, others) = price_steps.take(group);
+                others.iter().for_each(|_| steps.over());
+                tried.extend(others.into_iter().map(|other| Tried::left_out(other, NOT_RUN.to_owned())));
+            }
             group.sort_by_key(|candidate: &Candidate| (candidate.variant, candidate.index));
+            let group_begins = tried.len();
             self.try_group(group, &mut tried, &steps)?;
+            if goes_in_steps {
+                price_steps.note(&tried[group_begins..]);
+            }
         }
         Ok(tried)
     }

@@ -106,7 +106,7 @@ fn verdict(planned: &Planned) -> String {
             writeln!(text, "</ul>{}", left_out.replace('`', ""))
         }
     };
-    for line in planned.after_growth().into_iter().chain(planned.left_out_for_their_map()) {
+    for line in planned.after_growth().into_iter().chain(planned.not_run()).chain(planned.left_out_for_their_map()) {
         let _ = writeln!(text, "<p>{}</p>", escaped(&line));
     }
     let (warnings, notes) = by_severity(&answer.findings);

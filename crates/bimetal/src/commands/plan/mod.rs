@@ -465,6 +465,9 @@ fn text(planned: &Planned) -> String {
             }
         }
     }
+    if let Some(not_run) = planned.not_run() {
+        let _ = writeln!(text, "{not_run}");
+    }
     if let Some(left_out) = planned.left_out_for_their_map() {
         let _ = writeln!(text, "{left_out}");
     }
