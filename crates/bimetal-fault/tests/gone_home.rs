@@ -1,5 +1,5 @@
-//! A home that vanishes with a change under way. What clean copies answer meanwhile is what home has
-//! when it is back.
+//! A home that vanishes with a change under way. What clean copies answer meanwhile is what home
+//! has when it is back.
 
 mod story;
 
@@ -70,7 +70,8 @@ fn copy_is_not_read_while_home_may_have_newer_content() {
     }
 }
 
-/// Home vanishes with nothing under way: the clean copy is read on, since home has the same content.
+/// Home vanishes with nothing under way: the clean copy is read on, since home has the same
+/// content.
 #[test]
 fn copy_is_read_while_home_is_gone_with_the_same_content() {
     let mut story = with_a_clean_copy("smart-response", &[("stream_bypass", "off")]);

@@ -50,8 +50,8 @@ fn recover_failing(
     recovery.finish()
 }
 
-/// Checks that a start refused, or that its volume has the newest content. Then the drives are sound
-/// again, and the next start has the newest content.
+/// Checks that a start refused, or that its volume has the newest content. Then the drives are
+/// sound again, and the next start has the newest content.
 fn assert_newest_or_refused(story: &mut Story, outcome: Result<Volume<Tags>, RecoveryError>, newest: u64, what: &str) {
     if let Ok(volume) = outcome {
         story.volume = Some(volume);

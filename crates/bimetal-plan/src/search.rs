@@ -15,7 +15,7 @@
 //! then the option that is earlier in the grid.
 //!
 //! On a large catalogue, a sure search takes few options of each price after a number of runs
-//! ([`crate::price_steps`]).
+//! (`price_steps.rs`).
 //!
 //! The cheapest options above the winner's price are run, too, because a little more money may buy
 //! much more speed. Slower options of the winner's price are judged, because they may last longer.

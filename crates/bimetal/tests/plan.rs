@@ -741,7 +741,7 @@ fn first_line_of_a_plan_has_ranges_and_a_verdict() {
     let sure = json(&[&common[..], &["--sure", "--json"]].concat());
     assert_eq!((&sure["best"]["scheme"], &sure["best"]["proven"]), (&"ssd-only".into(), &true.into()), "{sure}");
     let reason = sure["rejected"].as_array().unwrap().iter().find(|option| option["scheme"] == "hdd-only").unwrap();
-    assert!(reason["reason"].as_str().unwrap().starts_with("in window 10 of 10 "), "{reason}");
+    assert!(reason["reason"].as_str().unwrap().starts_with("breaks p90<25ms in window 10 of 10, "), "{reason}");
 }
 
 /// A lifetime needs a rate of writes.

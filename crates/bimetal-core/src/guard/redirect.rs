@@ -1,11 +1,11 @@
 //! Operations on a guarded drive: operations on the drive's beginning go to the two copies.
 //!
-//! Writes and zeroes go to both copies. Discards become zeroes, so that the copies stay equal. Reads
-//! come from the first copy, and from the second if the first cannot be read. Where a change
-//! failed, the copies may differ, and a read that fails in the first copy fails. An operation across
-//! the end of the guarded beginning is divided at this end. All other operations pass with their
-//! own token. The volume orders operations that overlap, so the copies never get two writes in
-//! different order.
+//! Writes and zeroes go to both copies. Discards become zeroes, so that the copies stay equal.
+//! Reads come from the first copy, and from the second if the first cannot be read. Where a change
+//! failed, the copies may differ, and a read that fails in the first copy fails. An operation
+//! across the end of the guarded beginning is divided at this end. All other operations pass with
+//! their own token. The volume orders operations that overlap, so the copies never get two writes
+//! in different order.
 
 use std::collections::VecDeque;
 

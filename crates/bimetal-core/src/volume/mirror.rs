@@ -85,8 +85,8 @@ impl<P: Payload> Volume<P> {
         Status::Done
     }
 
-    /// Returns the effective status of an operation. A copy that was taken out while it was read may
-    /// have dropped content that another copy has, so what the read returned does not count.
+    /// Returns the effective status of an operation. A copy that was taken out while it was read
+    /// may have dropped content that another copy has, so what the read returned does not count.
     pub(super) fn status_of_old_copy(&self, operation: &InFlight<P>, status: Status) -> Status {
         let is_old = operation.kind == OpKind::Read
             && self.view.layout.is_mirrored()

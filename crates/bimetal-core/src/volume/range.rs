@@ -315,8 +315,8 @@ impl<P: Payload> Volume<P> {
     /// Drops clean copies from which home may differ now: at the ends of the range, and in the
     /// whole range if the operation failed. If clean copies that differ from home stayed, reads
     /// would return their content until the copies are evicted, and other content after the
-    /// eviction. Copies of a home that is gone stay, because nothing else has their content. They are
-    /// dropped, too, if home `may_have` the change: reads would change once home is back.
+    /// eviction. Copies of a home that is gone stay, because nothing else has their content. They
+    /// are dropped, too, if home `may_have` the change: reads would change once home is back.
     fn give_up_copies(&mut self, sectors: SectorRange, may_have: bool) {
         let blocks = self.view.layout.block.touched(sectors);
         let granted = self.view.map.granted_runs(blocks).filter(|run| may_have || !self.home_is_gone(run.first));

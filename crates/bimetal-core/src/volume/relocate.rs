@@ -213,8 +213,8 @@ impl<P: Payload> Volume<P> {
         self.refuse_writes(table.member);
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
         if job.phase == Phase::Second {
-            // The first copy surely names the new place, and is the newer one. The state must record
-            // it, because the older second copy fits the state before.
+            // The first copy surely names the new place, and is the newer one. The state must
+            // record it, because the older second copy fits the state before.
             (job.phase, job.status) = (Phase::Recording, Status::Done);
             let digest = places.digest_with(job.range);
             self.put_job(task, Job::Relocate(job));

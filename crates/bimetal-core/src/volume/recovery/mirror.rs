@@ -47,9 +47,9 @@ impl<P: Payload> Recovery<P> {
 
     /// Goes on without a copy that is gone, or without the writes of a copy that failed one. Before
     /// the states are known, the recovery fails instead: the copy may be the only one that records
-    /// which copies are old. While the members are made equal, a copy that failed a write still counts as a source: no other
-    /// copy may be able to record that it was left out, and it would count again after the next
-    /// start, with other content than was read meanwhile.
+    /// which copies are old. While the members are made equal, a copy that failed a write still
+    /// counts as a source: no other copy may be able to record that it was left out, and it would
+    /// count again after the next start, with other content than was read meanwhile.
     pub(super) fn go_on_without(&mut self, failed: MemberId, status: Status) {
         if matches!(self.step, Step::Flushing | Step::States) {
             return self.fail(|member, role| RecoveryError::Failed { member, role }, failed);
