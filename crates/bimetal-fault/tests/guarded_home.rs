@@ -6,8 +6,8 @@ mod story;
 use bimetal_core::block::BlockSize;
 use bimetal_core::guard::Area;
 use bimetal_core::guard::redirect::Redirect;
-use bimetal_core::operation::{Completion, OpKind, Operation, Status};
-use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_fault::payload::Tags;
 use story::{ALL, HDD, Story};
 
@@ -130,4 +130,88 @@ fn discarded_beginning_reads_the_same_from_both_copies() {
         let second = guarded.read_failing(0, 64, Some(0));
         assert!(second.is_err() || second == Ok(first.clone()), "seed {seed}: {first:?}, then {second:?}");
     }
+}
+
+/// A flush failed, and the drive dropped what one copy had got since the flush before. The client
+/// read one content, a later flush was done, and the other copy answered with the other content.
+#[test]
+fn flush_that_drops_one_copy_is_not_read_as_both() {
+    for dropped in 0..2 {
+        let mut guarded = Guarded::new(1);
+        guarded.run(OpKind::Write, 0, 64, |_| false);
+        guarded.run(OpKind::Flush, 0, 0, |_| false);
+        let place = guarded.area.copies()[dropped].start.0;
+        let home = usize::from(HDD);
+        let old: Vec<_> = (0..64).map(|at| guarded.story.drives[home].content(place + at)).collect();
+        guarded.run(OpKind::Write, 0, 64, |_| false);
+        let flush = guarded.run(OpKind::Flush, 0, 0, |part| part.command.kind == OpKind::Flush && part.target == HDD);
+        assert_eq!(guarded.status(flush), Status::MediaError);
+        (place..).zip(old).for_each(|(at, sector)| guarded.story.drives[home].replace(at, sector));
+        let first = guarded.read_failing(0, 64, None).expect("both copies can be read");
+        guarded.run(OpKind::Flush, 0, 0, |_| false);
+        let flush = guarded.run(OpKind::Flush, 0, 0, |_| false);
+        assert_eq!(guarded.status(flush), Status::Done);
+        let second = guarded.read_failing(0, 64, Some(0));
+        assert!(second.is_err() || second == Ok(first.clone()), "copy {dropped}: {first:?}, then {second:?}");
+    }
+}
+
+/// Sends `redirect` an operation of eight sectors; `status` ends the parts in turn. Returns the
+/// status of the whole operation.
+fn status_of(
+    redirect: &mut Redirect<Tags>,
+    kind: OpKind,
+    start: u64,
+    mut status: impl FnMut(usize) -> Status,
+) -> Status {
+    let payload = if kind == OpKind::Write { Tags::written(1, start, 8) } else { Tags::default() };
+    let command = Command { kind, range: SectorRange::new(start, 8), fua: false };
+    redirect.submit(Operation { token: Token(7), target: HDD, command, payload });
+    for turn in 0.. {
+        let token = redirect.next_operation().expect("a part is left").token;
+        let completion = Completion { token, status: status(turn), payload: Tags::default() };
+        if let Some(ended) = redirect.complete(completion) {
+            return ended.status;
+        }
+    }
+    unreachable!("an operation ends")
+}
+
+/// Two writes failed, and each was repeated with success. The copies were equal again, and the
+/// sectors between the two could not be read from the second copy.
+#[test]
+fn copies_that_are_equal_again_serve_both() {
+    let mut redirect = Redirect::<Tags>::new(Area::on(SIZE).unwrap());
+    let fails_first = |turn| if turn == 0 { Status::MediaError } else { Status::Done };
+    for start in [0, 1024] {
+        assert_eq!(status_of(&mut redirect, OpKind::Write, start, |_| Status::MediaError), Status::MediaError);
+    }
+    let read = |redirect: &mut Redirect<Tags>| {
+        [0, 512, 1024].map(|start| status_of(redirect, OpKind::Read, start, fails_first))
+    };
+    assert_eq!(read(&mut redirect), [Status::MediaError, Status::Done, Status::MediaError]);
+    assert_eq!(status_of(&mut redirect, OpKind::Write, 0, |_| Status::Done), Status::Done);
+    assert_eq!(read(&mut redirect), [Status::Done, Status::Done, Status::MediaError]);
+    assert_eq!(status_of(&mut redirect, OpKind::Write, 1024, |_| Status::Done), Status::Done);
+    assert_eq!(read(&mut redirect), [Status::Done; 3]);
+}
+
+/// A flush makes changes stable that ended before it began: a later flush that fails does not count
+/// against them.
+#[test]
+fn failed_flush_doubts_only_changes_since_the_flush_before() {
+    let mut redirect = Redirect::<Tags>::new(Area::on(SIZE).unwrap());
+    let fails_first = |turn| if turn == 0 { Status::MediaError } else { Status::Done };
+    let flush = |redirect: &mut Redirect<Tags>, status| {
+        let command = Command::FLUSH;
+        redirect.submit(Operation { token: Token(8), target: HDD, command, payload: Tags::default() });
+        let token = redirect.next_operation().expect("the drive is flushed").token;
+        redirect.complete(Completion { token, status, payload: Tags::default() }).expect("the flush ends").status
+    };
+    status_of(&mut redirect, OpKind::Write, 0, |_| Status::Done);
+    assert_eq!(flush(&mut redirect, Status::Done), Status::Done);
+    status_of(&mut redirect, OpKind::Write, 8, |_| Status::Done);
+    assert_eq!(flush(&mut redirect, Status::MediaError), Status::MediaError);
+    let read = [0, 8].map(|start| status_of(&mut redirect, OpKind::Read, start, fails_first));
+    assert_eq!(read, [Status::Done, Status::MediaError]);
 }

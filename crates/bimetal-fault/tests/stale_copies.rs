@@ -240,3 +240,17 @@ fn scrub_does_not_repair_from_a_copy_that_is_taken_out() {
         story.found_by(read)
     );
 }
+
+/// The newest copy records that the other copy is old, and no state of the old copy can be read.
+/// The old copy is not needed.
+#[test]
+fn old_copy_without_a_state_is_not_needed() {
+    for old in 0..2 {
+        let (mut story, newest) = with_an_old_copy(old);
+        let outcome = recover_failing(&mut story, |operation| {
+            (operation.target == old && operation.command.kind == OpKind::Read).then_some(Status::MediaError)
+        });
+        story.volume = Some(outcome.unwrap_or_else(|error| panic!("copy {old}: {error}")));
+        assert_eq!(story.read(0, 8), [newest; 8]);
+    }
+}

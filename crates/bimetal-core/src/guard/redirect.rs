@@ -7,7 +7,7 @@
 //! their own token. The volume orders operations that overlap, so the copies never get two writes
 //! in different order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use slab::Slab;
 
@@ -27,10 +27,13 @@ pub struct Redirect<P> {
     /// Number of parts begun so far.
     begun: u64,
     outgoing: VecDeque<Operation<P>>,
-    /// Sectors of the beginning whose copies may differ, because a change failed, perhaps in one
-    /// copy. Reads of these sectors come from the first copy alone, until one change of all of them
-    /// succeeds.
-    apart: Option<SectorRange>,
+    /// Sectors of the beginning whose copies may differ: a change failed, perhaps in one copy, or a
+    /// flush failed, and the drive may have dropped what one copy got. Reads of such a sector come
+    /// from the first copy alone, until a change of the sector succeeds.
+    apart: BTreeSet<u64>,
+    /// Sectors of the beginning that changed, with the number of parts begun before the end of
+    /// the change; not those that a flush has made stable.
+    unstable: BTreeMap<u64, u64>,
 }
 
 /// An operation that was cut or doubled.
@@ -42,6 +45,8 @@ struct Whole<P> {
     status: Status,
     /// The content that a read returned: from the guarded beginning, and from the sectors after it.
     read: [Option<P>; 2],
+    /// Number of parts begun before it.
+    begun: u64,
 }
 
 /// A part of a cut or doubled operation.
@@ -56,7 +61,15 @@ struct Part {
 impl<P: Payload> Redirect<P> {
     /// Makes a redirect for a drive with the guard's area `area`.
     pub fn new(area: Area) -> Self {
-        Self { area, whole: Slab::new(), parts: Slab::new(), begun: 0, outgoing: VecDeque::new(), apart: None }
+        Self {
+            area,
+            whole: Slab::new(),
+            parts: Slab::new(),
+            begun: 0,
+            outgoing: VecDeque::new(),
+            apart: BTreeSet::new(),
+            unstable: BTreeMap::new(),
+        }
     }
 
     /// Takes an operation of the volume.
@@ -65,12 +78,24 @@ impl<P: Payload> Redirect<P> {
         assert!(token.0 & OURS == 0, "a volume counts its tokens from 0");
         let SectorRange { start, len } = command.range;
         let border = self.area.place().len.0;
-        if matches!(command.kind, OpKind::Flush | OpKind::Hint) || start.0 >= border || len.0 == 0 {
+        let flushes = command.kind == OpKind::Flush;
+        if !flushes && (command.kind == OpKind::Hint || start.0 >= border || len.0 == 0) {
             return self.outgoing.push_back(Operation { token, target, command, payload });
         }
-        let inside = len.0.min(border - start.0);
-        let whole = Whole { token, target, command, outstanding: 0, status: Status::Done, read: [None, None] };
+        let inside = len.0.min(border.saturating_sub(start.0));
+        let whole = Whole {
+            token,
+            target,
+            command,
+            outstanding: 0,
+            status: Status::Done,
+            read: [None, None],
+            begun: self.begun,
+        };
         let whole = self.whole.insert(whole);
+        if flushes {
+            return self.begin(whole, command.range, None, payload);
+        }
         let of = |from: u64, count: u64| match command.kind {
             OpKind::Write => payload.slice(Sectors(from), Sectors(count)),
             _ => P::empty(),
@@ -98,7 +123,7 @@ impl<P: Payload> Redirect<P> {
         }
         let part = self.parts.remove((token.0 & !OURS) as u32 as usize);
         let whole = &mut self.whole[part.whole];
-        let is_equal = self.apart.is_none_or(|apart| !apart.overlaps(part.range));
+        let is_equal = self.apart.range(part.range.start.0..part.range.end().0).next().is_none();
         if status == Status::MediaError && whole.command.kind == OpKind::Read && part.copy == Some(0) && is_equal {
             whole.outstanding -= 1;
             self.begin(part.whole, part.range, Some(1), P::empty());
@@ -113,9 +138,15 @@ impl<P: Payload> Redirect<P> {
         if whole.outstanding > 0 {
             return None;
         }
-        let Whole { token, command, status, read, .. } = self.whole.remove(part.whole);
+        let Whole { token, command, status, read, begun, .. } = self.whole.remove(part.whole);
         if command.kind.changes_content() {
             self.note_change(command.range, status);
+        }
+        let flushes = command.kind == OpKind::Flush;
+        if (flushes || command.fua) && !matches!(status, Status::Done | Status::Unsupported) {
+            self.apart.extend(std::mem::take(&mut self.unstable).into_keys());
+        } else if flushes {
+            self.unstable.retain(|_, changed| *changed > begun);
         }
         let mut payload = P::empty();
         if status == Status::Done {
@@ -126,15 +157,15 @@ impl<P: Payload> Redirect<P> {
 
     /// Notes the end of a change of sectors of the beginning, and perhaps of sectors after it.
     fn note_change(&mut self, range: SectorRange, status: Status) {
-        let covers = |apart: SectorRange| range.start <= apart.start && range.end() >= apart.end();
-        if status == Status::Done {
-            self.apart = self.apart.filter(|&apart| !covers(apart));
-            return;
-        }
         let border = self.area.place().len.0;
-        let (start, end) = (range.start.0, range.end().0.min(border));
-        let (start, end) = self.apart.map_or((start, end), |apart| (start.min(apart.start.0), end.max(apart.end().0)));
-        self.apart = Some(SectorRange::new(start, end - start));
+        for sector in range.start.0..range.end().0.min(border) {
+            self.unstable.insert(sector, self.begun);
+            if status == Status::Done {
+                self.apart.remove(&sector);
+            } else {
+                self.apart.insert(sector);
+            }
+        }
     }
 
     fn begin(&mut self, whole: usize, range: SectorRange, copy: Option<usize>, payload: P) {

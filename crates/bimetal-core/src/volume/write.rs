@@ -736,6 +736,7 @@ impl<P: Payload> Volume<P> {
             }
         }
         job.appended = 0;
+        job.is_sent_home = false;
         job.retries = 0;
         Ok(())
     }
@@ -822,6 +823,7 @@ impl<P: Payload> Volume<P> {
         job.homes.clear();
         job.appended = 0;
         job.home_status = Status::Done;
+        job.is_sent_home = false;
         job.slot_status = Status::Done;
         self.update_free_slots();
     }

@@ -97,7 +97,8 @@ impl<P: Payload> Recovery<P> {
             }
             // A turn that can be read says which copies are old. A copy without such a turn may be
             // the only one that records it.
-            if self.layout().is_mirrored() && known && !has_none {
+            let is_out = self.state.failed & 1 << home.0 != 0;
+            if self.layout().is_mirrored() && known && (!has_none || is_out) {
                 self.absent |= 1 << home.0;
                 continue;
             }
