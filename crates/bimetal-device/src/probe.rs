@@ -227,9 +227,11 @@ fn probe_file(mut probe: Probe) -> io::Result<Probe> {
     }
     let device = probe.path.display().to_string();
     for name in block_devices() {
-        // The file may have several names.
+        // The file may have several names, and some file systems do not keep the number of a file.
         let shown = shown_file(&Path::new("/sys/class/block").join(&name));
-        if shown.is_some_and(|(_, metadata)| (metadata.dev(), metadata.ino()) == probe.identity) {
+        if shown.is_some_and(|(path, metadata)| {
+            path == probe.canonical || (metadata.dev(), metadata.ino()) == probe.identity
+        }) {
             probe.uses.push(Use::Held { device: device.clone(), by: name });
         }
     }

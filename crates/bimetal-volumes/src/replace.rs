@@ -13,12 +13,14 @@ use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId};
 use bimetal_core::scheme::{MemberState, SchemeInfo, View};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
+use bimetal_core::units::Bytes;
 use bimetal_core::volume::{self, VolumeError};
 use bimetal_device::drive::absent::Absent;
 use bimetal_device::drive::file::{DriveFile, OpenError};
 use bimetal_device::drive::{self, Drive, Engine};
 use bimetal_device::lock::{DriveLock, LockError};
 use bimetal_device::probe::{Probe, ProbeError, probe};
+use bimetal_device::signature::{Content, Signature};
 
 use crate::attach::{self, AttachError, Attached, Options};
 use crate::create::{self, Checked};
@@ -345,6 +347,33 @@ fn judge_it(
     let comes_back = comes_back || grown.is_some_and(|own| is_seat(&own));
     let (path, is_file, size) = (found.path.as_path(), found.is_file(), found.size);
     let judged = Judged { path, is_file, size, is_member: false, purpose: Purpose::Slots };
-    let verdict = judge(&judged, &signatures, force || comes_back)?;
+    let is_former = comes_back && !signatures.iter().any(|signature| ends_within(signature, size));
+    let verdict = judge(&judged, &signatures, force || is_former)?;
     Ok(Checked { capacity, probe: found, lock, verdict })
+}
+
+/// Returns true if a file system or a partition table ends within a drive of this size. It was made
+/// on the drive itself, also if the drive has a label of an earlier time. A slot may have the
+/// beginning of a larger home, whose file system ends beyond the drive.
+fn ends_within(signature: &Signature, size: Bytes) -> bool {
+    match signature.content {
+        Content::FileSystem { end: Some(end) } | Content::Partitions { end: Some(end) } => end <= size,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A former SSD that had got a file system since was attached again without --force, and the
+    /// file system was lost.
+    #[test]
+    fn file_system_on_a_former_drive_is_its_own() {
+        let of = |mib| Signature { name: "ext4", content: Content::FileSystem { end: Some(Bytes::from_mib(mib)) } };
+        let size = Bytes::from_mib(16);
+        assert_eq!([15, 16, 17].map(|mib| ends_within(&of(mib), size)), [true, true, false]);
+        let label = Signature { name: "Bimetal label", content: Content::Label(None) };
+        assert!(!ends_within(&label, size));
+    }
 }
