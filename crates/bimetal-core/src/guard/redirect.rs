@@ -2,10 +2,10 @@
 //!
 //! Writes and zeroes go to both copies. Discards become zeroes, so that the copies stay equal.
 //! Reads come from the first copy, and from the second if the first cannot be read. Where a change
-//! failed, the copies may differ, and a read that fails in the first copy fails. An operation
-//! across the end of the guarded beginning is divided at this end. All other operations pass with
-//! their own token. The volume orders operations that overlap, so the copies never get two writes
-//! in different order.
+//! failed, or a flush after it, the copies may differ, and a read that fails in the first copy
+//! fails. An operation across the end of the guarded beginning is divided at this end. All other
+//! operations but flushes pass with their own token. The volume orders operations that overlap, so
+//! the copies never get two writes in different order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -45,7 +45,7 @@ struct Whole<P> {
     status: Status,
     /// The content that a read returned: from the guarded beginning, and from the sectors after it.
     read: [Option<P>; 2],
-    /// Number of parts begun before it.
+    /// Number of parts begun before the operation.
     begun: u64,
 }
 

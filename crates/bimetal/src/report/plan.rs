@@ -107,7 +107,7 @@ fn verdict(planned: &Planned) -> String {
         }
     };
     for line in planned.after_growth().into_iter().chain(planned.not_run()).chain(planned.left_out_for_their_map()) {
-        let _ = writeln!(text, "<p>{}</p>", escaped(&line));
+        let _ = writeln!(text, "<p>{}</p>", escaped(&line.replace('`', "")));
     }
     let (warnings, notes) = by_severity(&answer.findings);
     let unsure = answer.confidence.iter().flat_map(|confidence| &confidence.notes).map(|note| escaped(note));
