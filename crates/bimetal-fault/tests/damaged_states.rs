@@ -73,7 +73,7 @@ fn table_of_places_that_is_older_than_the_state_is_refused() {
 fn power_cut_at_any_step_of_a_move_leaves_a_table_that_fits() {
     for steps in 0.. {
         let (mut story, written) = begin_combo();
-        let is_over = pass_some(&mut story, Nanoseconds::from_seconds(20), steps);
+        let is_over = story.pass_some(Nanoseconds::from_seconds(20), steps);
         for again in ["", " and another cut"] {
             story.cut();
             ranges_read_back(&mut story, &written, &format!("after {steps} steps{again}"));
@@ -95,9 +95,9 @@ fn table_and_newest_state_of_an_earlier_time_are_refused() {
     let mut refused = 0;
     for (before, behind) in (0..STEPS).flat_map(|before| (0..STEPS).map(move |behind| (before, behind))) {
         let (mut story, mut written) = begin_combo();
-        pass_some(&mut story, MOVE, before);
+        story.pass_some(MOVE, before);
         let (table, states) = (keep(&mut story, Structure::Places), keep(&mut story, Structure::State));
-        pass_some(&mut story, MOVE, behind);
+        story.pass_some(MOVE, behind);
         story.cut();
         (0..).zip(&mut written).for_each(|(range, number)| *number = story.write(range * RANGE, 8));
         story.flush();
@@ -127,28 +127,10 @@ fn range_moves_only_when_both_turns_have_the_digest() {
     let of_witness = |story: &mut Story| keep(story, Structure::State)[..4].to_vec();
     let earlier = of_witness(&mut story);
     while story.volume().statistics().relocated_ranges == 0 {
-        assert!(!pass_some(&mut story, Nanoseconds::from_seconds(20), 1), "no range has moved");
+        assert!(!story.pass_some(Nanoseconds::from_seconds(20), 1), "no range has moved");
     }
     let now = of_witness(&mut story);
     assert!((0..4).all(|page| earlier[page].1 != now[page].1), "each page has a new state");
-}
-
-/// Lets time pass until `steps` operations were answered, at most. Returns true if all operations
-/// were answered.
-fn pass_some(story: &mut Story, time: Nanoseconds, mut steps: u64) -> bool {
-    let end = story.now + time;
-    loop {
-        while !story.answer_some(ALL, steps.min(1)) {
-            if steps == 0 {
-                return false;
-            }
-            steps -= 1;
-        }
-        let Some(at) = story.volume().next_timeout().filter(|&at| at <= end) else { return true };
-        story.now = story.now.max(at);
-        let now = story.now;
-        story.volume().advance(now);
-    }
 }
 
 /// Puts each turn of the state back to an earlier time, in both copies, and asserts that home alone

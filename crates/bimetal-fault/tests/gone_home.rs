@@ -49,25 +49,31 @@ fn read_without_home(story: &mut Story) -> Option<Vec<u64>> {
     is_done.then(|| story.found_by(read))
 }
 
+/// Home vanishes with a change under way, which it has stored if `stores` is set. Asserts that a
+/// read without home finds nothing, or what home has when it is back.
+fn assert_same_content_once_home_is_back(kind: OpKind, stores: bool) {
+    let smart_response = ("smart-response", &[("stream_bypass", "off")][..]);
+    for (scheme, settings) in [("hddboost", &[][..]), ("hyperduo", &[][..]), smart_response, ("dataplex", &[][..])] {
+        let mut story = with_a_clean_copy(scheme, settings);
+        let change = story.send(kind, 0, 8, false);
+        story.answer(|operation| operation.target != HDD || operation.command.range.start.0 != 0);
+        home_vanishes(&mut story, stores);
+        assert_ne!(story.finished.get(&change).map(|change| change.status), Some(Status::Done), "{scheme}");
+        let before = read_without_home(&mut story);
+        (story.volume, story.waiting) = (None, [].into());
+        story.recover();
+        let after = story.read(0, 8);
+        assert!(before.is_none_or(|before| before == after), "{scheme} {kind:?}: other content was read");
+    }
+}
+
 /// Home stored a write and vanished before it answered. The write failed, the clean copy answered a
 /// read with the content before it, and a flush was done. At the next start the same sectors had
 /// other content, although nobody had written.
 #[test]
 fn copy_is_not_read_while_home_may_have_newer_content() {
-    let smart_response = ("smart-response", &[("stream_bypass", "off")][..]);
-    for (scheme, settings) in [("hddboost", &[][..]), ("hyperduo", &[][..]), smart_response, ("dataplex", &[][..])] {
-        for stores in [true, false] {
-            let mut story = with_a_clean_copy(scheme, settings);
-            let write = story.send(OpKind::Write, 0, 8, false);
-            story.answer(|operation| operation.target != HDD || operation.command.range.start.0 != 0);
-            home_vanishes(&mut story, stores);
-            assert_ne!(story.finished.get(&write).map(|write| write.status), Some(Status::Done), "{scheme}");
-            let before = read_without_home(&mut story);
-            (story.volume, story.waiting) = (None, [].into());
-            story.recover();
-            let after = story.read(0, 8);
-            assert!(before.is_none_or(|before| before == after), "{scheme}: other content was read without home");
-        }
+    for stores in [true, false] {
+        assert_same_content_once_home_is_back(OpKind::Write, stores);
     }
 }
 
@@ -88,20 +94,8 @@ fn copy_is_read_while_home_is_gone_with_the_same_content() {
 /// Home carried out zeroes or a discard, and vanished before it answered.
 #[test]
 fn copy_is_not_read_while_home_may_have_zeroes() {
-    let smart_response = ("smart-response", &[("stream_bypass", "off")][..]);
-    for (scheme, settings) in [("hddboost", &[][..]), ("hyperduo", &[][..]), smart_response, ("dataplex", &[][..])] {
-        for (kind, stores) in [(OpKind::WriteZeroes, true), (OpKind::WriteZeroes, false), (OpKind::Discard, true)] {
-            let mut story = with_a_clean_copy(scheme, settings);
-            let change = story.send(kind, 0, 8, false);
-            story.answer(|operation| operation.target != HDD || operation.command.range.start.0 != 0);
-            home_vanishes(&mut story, stores);
-            assert_ne!(story.finished.get(&change).map(|change| change.status), Some(Status::Done), "{scheme}");
-            let before = read_without_home(&mut story);
-            (story.volume, story.waiting) = (None, [].into());
-            story.recover();
-            let after = story.read(0, 8);
-            assert!(before.is_none_or(|before| before == after), "{scheme} {kind:?}: other content was read");
-        }
+    for (kind, stores) in [(OpKind::WriteZeroes, true), (OpKind::WriteZeroes, false), (OpKind::Discard, true)] {
+        assert_same_content_once_home_is_back(kind, stores);
     }
 }
 

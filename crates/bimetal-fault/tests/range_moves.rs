@@ -89,23 +89,6 @@ fn range_whose_second_copy_was_refused_never_comes_back_old() {
     }
 }
 
-/// Lets time pass until `steps` operations were answered, at most. Returns true if all were.
-fn pass_some(story: &mut Story, time: Nanoseconds, mut steps: u64) -> bool {
-    let end = story.now + time;
-    loop {
-        while !story.answer_some(ALL, steps.min(1)) {
-            if steps == 0 {
-                return false;
-            }
-            steps -= 1;
-        }
-        let Some(at) = story.volume().next_timeout().filter(|&at| at <= end) else { return true };
-        story.now = story.now.max(at);
-        let now = story.now;
-        story.volume().advance(now);
-    }
-}
-
 /// A power cut left the table of places one version ahead of the digest. At the next start the
 /// witness was slow to refuse writes, and a move began meanwhile. The table became two versions
 /// ahead: the volume was refused for good, although no page was damaged.
@@ -115,7 +98,7 @@ fn table_is_never_two_versions_ahead_of_a_witness() {
         |operation| operation.target != SSD || operation.command.kind != OpKind::Write;
     for steps in 0.. {
         let mut story = combo_with_a_hot_range("on");
-        let is_over = pass_some(&mut story, Nanoseconds::from_seconds(20), steps);
+        let is_over = story.pass_some(Nanoseconds::from_seconds(20), steps);
         story.cut();
         for _ in 0..20 {
             let read = story.send(OpKind::Read, 105 * RANGE, 8, false);

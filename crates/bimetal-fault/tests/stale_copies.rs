@@ -50,6 +50,12 @@ fn recover_failing(
     recovery.finish()
 }
 
+/// Asserts that a read has failed or has found the newest content.
+fn assert_newest_or_failed(story: &mut Story, read: u64, newest: u64, what: &str) {
+    let is_done = story.finished[&read].status == Status::Done;
+    assert!(!is_done || story.found_by(read) == [newest; 8], "{what}: {:?} is read", story.found_by(read));
+}
+
 /// Checks that a start refused, or that its volume has the newest content. Then the drives are
 /// sound again, and the next start has the newest content.
 fn assert_newest_or_refused(story: &mut Story, outcome: Result<Volume<Tags>, RecoveryError>, newest: u64, what: &str) {
@@ -57,8 +63,7 @@ fn assert_newest_or_refused(story: &mut Story, outcome: Result<Volume<Tags>, Rec
         story.volume = Some(volume);
         let read = story.send(OpKind::Read, 0, 8, false);
         story.answer(ALL);
-        let is_done = story.finished[&read].status == Status::Done;
-        assert!(!is_done || story.found_by(read) == [newest; 8], "{what}: {:?} is read", story.found_by(read));
+        assert_newest_or_failed(story, read, newest, what);
         story.cut();
     } else {
         story.recover();
@@ -188,12 +193,7 @@ fn read_of_a_copy_that_is_taken_out_does_not_count() {
     let now = story.now;
     story.volume().complete(now, completion);
     story.answer(ALL);
-    let status = story.finished[&read].status;
-    assert!(
-        status != Status::Done || story.found_by(read) == [newest; 8],
-        "old content {:?} is read, newest {newest}",
-        story.found_by(read)
-    );
+    assert_newest_or_failed(&mut story, read, newest, "taken out");
 }
 
 /// A scrub reads a copy when the copy fails a flush and drops content, and the other copy cannot be
@@ -233,12 +233,7 @@ fn scrub_does_not_repair_from_a_copy_that_is_taken_out() {
     });
     let read = story.send(OpKind::Read, 0, 8, false);
     story.answer(ALL);
-    let status = story.finished[&read].status;
-    assert!(
-        status != Status::Done || story.found_by(read) == [newest; 8],
-        "old content {:?} is read, newest {newest}",
-        story.found_by(read)
-    );
+    assert_newest_or_failed(&mut story, read, newest, "taken out");
 }
 
 /// The newest copy records that the other copy is old, and no state of the old copy can be read.

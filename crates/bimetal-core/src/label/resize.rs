@@ -45,13 +45,13 @@ pub fn search(
     }
 }
 
-/// End of the key of a setting that only labels of a volume that is being resized have: the size in
-/// sectors that the drive with a role is to have.
-const GOAL: &str = ".resize_to";
+/// Key of a setting of a drive that only labels of a volume that is being resized have: the size in
+/// sectors that the drive is to have.
+const GOAL: &str = "resize_to";
 
-/// Returns the size that an interrupted change was to give the drive with `role`, which is `member`
-/// of `label`; `None` if no change was interrupted, or if it did not record the size. A part of the
-/// volume may have the engine's pages of that size already.
+/// Returns the size that an interrupted change was to give the drive with `role`; `None` if no
+/// change was interrupted, or if it did not record the size. A part of the volume may have the
+/// engine's pages of that size already.
 pub fn goal(label: &Label, role: Role, is_interrupted: bool) -> Option<Sectors> {
     if !is_interrupted {
         return None;
@@ -60,8 +60,7 @@ pub fn goal(label: &Label, role: Role, is_interrupted: bool) -> Option<Sectors> 
         // The newest label has the new sizes, and other labels lack them.
         return label.members.iter().find(|member| member.role == role).map(|member| member.size);
     }
-    let key = GOAL.trim_start_matches('.');
-    label.drive_settings(role).find(|(found, _)| *found == key)?.1.parse().ok().map(Sectors)
+    label.drive_settings(role).find(|(key, _)| *key == GOAL)?.1.parse().ok().map(Sectors)
 }
 
 /// A member whose size may change.
@@ -110,9 +109,10 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
     let [first, second] = writings;
     let mut changing =
         Label { resizing: true, ..label.next(now, first, members().map(|(id, span)| (id, span.carried))) };
-    let without_goals: Vec<_> = label.settings.iter().filter(|(key, _)| !key.ends_with(GOAL)).cloned().collect();
+    let without_goals: Vec<_> =
+        label.settings.iter().filter(|(key, _)| key.rsplit('.').next() != Some(GOAL)).cloned().collect();
     let goals = label.members.iter().zip(spans);
-    let goals = goals.map(|(member, span)| (format!("{}{GOAL}", member.role.name()), span.goal.0.to_string()));
+    let goals = goals.map(|(member, span)| (format!("{}.{GOAL}", member.role.name()), span.goal.0.to_string()));
     changing.settings = without_goals.iter().cloned().chain(goals).collect();
     // The engine's first pages are written in the newest format.
     let format = Format::NEWEST;

@@ -230,6 +230,24 @@ impl Story {
         number
     }
 
+    /// Lets time pass until `steps` operations were answered, at most. Returns true if all
+    /// operations were answered.
+    pub fn pass_some(&mut self, time: Nanoseconds, mut steps: u64) -> bool {
+        let end = self.now + time;
+        loop {
+            while !self.answer_some(ALL, steps.min(1)) {
+                if steps == 0 {
+                    return false;
+                }
+                steps -= 1;
+            }
+            let Some(at) = self.volume().next_timeout().filter(|&at| at <= end) else { return true };
+            self.now = self.now.max(at);
+            let now = self.now;
+            self.volume().advance(now);
+        }
+    }
+
     /// Lets drives answer the operations that `answers` selects. All other operations wait.
     pub fn answer(&mut self, answers: Answers) {
         self.answer_some(answers, u64::MAX);
