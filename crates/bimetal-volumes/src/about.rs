@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use bimetal_core::label::lifetime::Lifetime;
+use bimetal_core::label::resize::is_of_resize;
 use bimetal_core::label::{Label, MemberLabel};
 use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
@@ -58,7 +59,8 @@ impl About {
     /// Returns the description of a volume in its labels; `None` if its scheme is unknown.
     pub fn of(label: &Label, located: &Located) -> Option<Self> {
         let scheme = schemes::find(&label.scheme)?;
-        let mut settings: BTreeMap<String, String> = label.settings.iter().cloned().collect();
+        let mut settings: BTreeMap<String, String> =
+            label.settings.iter().filter(|(key, _)| !is_of_resize(key)).cloned().collect();
         for parameter in scheme.parameters {
             settings.entry(parameter.name.to_owned()).or_insert_with(|| parameter.default.to_owned());
         }

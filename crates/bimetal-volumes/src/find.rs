@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bimetal_core::label::assembly::{Assembly, AssemblyError, Found, Seat, assemble, named};
-use bimetal_core::label::resize::search;
+use bimetal_core::label::resize::{ends, may_end_at, search};
 use bimetal_core::label::{Label, Uuid, usable};
 use bimetal_core::units::{Bytes, Sectors};
 use bimetal_device::probe::{self, Kind, Probe, ProbeError, probe};
@@ -228,8 +228,7 @@ impl Scan {
 
     /// Returns the sizes of members in all labels.
     fn sizes(&self) -> Vec<Sectors> {
-        let labels = self.drives.iter().map(|drive| &drive.found.label);
-        labels.flat_map(|label| label.members.iter().map(|member| member.size)).collect()
+        self.drives.iter().flat_map(|drive| ends(&drive.found.label)).collect()
     }
 
     fn labels(&self) -> Vec<Found> {
@@ -278,7 +277,7 @@ fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError>
     let mut why = None;
     // A label at a former end is that of a drive of this size. A file system on the drive may hold
     // images of drives, whose labels name other sizes.
-    let is_own = |size, label: &Label| size == usable(probe.size) || label.own().size == size;
+    let is_own = |size, label: &Label| size == usable(probe.size) || may_end_at(label, size);
     let found = search(usable(probe.size), hints, |size| match labels::read(&drive, size, &path) {
         Ok(current) if is_own(size, &current.label) => Some(current),
         Ok(_) => None,
@@ -354,6 +353,13 @@ pub(crate) fn content(probe: &Probe, drive: &File) -> io::Result<(Vec<Signature>
     Ok((signatures, label))
 }
 
+/// Returns true if `volume` is the path of a drive, and not the name of a volume. A directory with
+/// the volume's name is no drive.
+pub fn is_path(volume: &str) -> bool {
+    let path = Path::new(volume);
+    volume.contains('/') || (path.exists() && !path.is_dir())
+}
+
 /// Finds a volume by its name, or by the path of one of its drives.
 ///
 /// # Errors
@@ -390,7 +396,7 @@ pub fn find_among(volume: &str, paths: &[PathBuf]) -> Result<Located, FindError>
 /// Finds the volume among the drives of `scan` and the drive at path `volume`.
 fn find_in(mut scan: Scan, volume: &str, everywhere: bool) -> Result<Located, FindError> {
     let path = Path::new(volume);
-    let is_path = volume.contains('/') || path.exists();
+    let is_path = is_path(volume);
     let uuid = if is_path {
         let drive = look_at_named(path, &scan, everywhere)?;
         let uuid = drive.found.label.volume;

@@ -13,6 +13,7 @@ use bimetal_core::label::Label;
 use bimetal_core::label::lifetime::{self, Lifetime};
 use bimetal_core::label::page::{self, Current, PAGE_BYTES, PageError, TooLongError};
 use bimetal_core::label::places::CopyPlace;
+use bimetal_core::label::resize::own_ends;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 
 use rustix::fs::SeekFrom;
@@ -199,11 +200,13 @@ pub fn rummage(drive: &File, size: Sectors, within: Bytes, until: Option<Instant
         if matches!(data, Some(Ok(()))) {
             for (at, page) in bytes.chunks_exact(PAGE_BYTES).enumerate().rev() {
                 let Some(label) = page.try_into().ok().and_then(|page| page::decode(page).ok()) else { continue };
-                let own = label.own().size;
                 let sector = start / SECTOR_BYTES + (at * PAGE_BYTES) as u64 / SECTOR_BYTES;
-                let places = [CopyPlace::First, label.second_copy(own)];
-                if CopyPlace::at(own, sector).is_some_and(|(_, place)| places.contains(&place)) {
-                    return Some(own);
+                let lies_at_end = |&size: &Sectors| {
+                    let places = [CopyPlace::First, label.second_copy(size)];
+                    CopyPlace::at(size, sector).is_some_and(|(_, place)| places.contains(&place))
+                };
+                if let Some(size) = own_ends(&label).find(lies_at_end) {
+                    return Some(size);
                 }
             }
         }

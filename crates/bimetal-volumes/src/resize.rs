@@ -80,14 +80,16 @@ pub enum ResizeError {
     )]
     LostContent(String),
     /// The size exceeds the drive.
-    #[error("{}: has {is}, and {wanted} of it are to be used: make the drive larger first", path.display())]
+    #[error("{}: has {is}, and {wanted} of it are to be used: {remedy}", path.display())]
     TooLarge {
         /// Path of the drive.
         path: PathBuf,
         /// Size of the drive.
         is: Bytes,
-        /// Size that the user requested.
+        /// Size that the user, or the interrupted resize, requested.
         wanted: Bytes,
+        /// Remedy for the user.
+        remedy: String,
     },
     /// No member has this role.
     #[error("volume '{name}' has no drive with the role '{role}'")]
@@ -279,8 +281,16 @@ fn spans(located: &Located, drives: &[&Labelled], sizes: &[(Role, Bytes)]) -> Re
         let wanted = sizes.iter().find(|(role, _)| *role == member.role).map(|&(_, wanted)| usable(wanted));
         let goal = wanted.or(goal(label, member.role, located.assembly.resizing)).unwrap_or(size);
         if goal > size {
+            let remedy = match wanted {
+                Some(_) => "make the drive larger first".to_owned(),
+                None => format!(
+                    "an interrupted resize goes on with this size; make the drive larger, or name a smaller size with \
+                     --{}-size",
+                    member.role.name()
+                ),
+            };
             let (is, wanted) = (drive.probe.size, goal.bytes());
-            return Err(ResizeError::TooLarge { path: drive.probe.path.clone(), is, wanted });
+            return Err(ResizeError::TooLarge { path: drive.probe.path.clone(), is, wanted, remedy });
         }
         Ok(Span { found: drive.found.size, carried: drive.found.label.writing, drive: size, goal })
     };

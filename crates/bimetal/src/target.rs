@@ -1,6 +1,6 @@
 //! A live volume, as a command finds the volume: with a running server, or stopped.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bimetal_core::label::{Guard, Label, check_name};
@@ -11,7 +11,7 @@ use bimetal_serve::server::{Endpoint, Server, ServerOptions, Summary};
 use bimetal_volumes::about::About;
 use bimetal_volumes::attach::{Attached, Options, attach};
 use bimetal_volumes::directories;
-use bimetal_volumes::find::{Located, find};
+use bimetal_volumes::find::{Located, find, is_path};
 use bimetal_volumes::held::Held;
 use bimetal_volumes::status::Progress as Step;
 
@@ -30,7 +30,7 @@ pub(crate) enum Target {
 impl Target {
     /// Finds the volume with this name, or with a drive at this path.
     pub(crate) fn find(volume: &str) -> Result<Self, Error> {
-        let is_name = !Path::new(volume).exists() && check_name(volume).is_ok();
+        let is_name = !is_path(volume) && check_name(volume).is_ok();
         if is_name && let Some(client) = Client::connect(&socket_of(volume))? {
             return Ok(Self::Served(client));
         }

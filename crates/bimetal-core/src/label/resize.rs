@@ -12,9 +12,11 @@
 //! new places, and the labels record the new sizes. After a cut at any point, a new plan from the
 //! labels that are found ends with the same result.
 
+use std::iter;
+
 use super::page::Current;
 use super::places::CopyPlace;
-use super::{Format, Label, tail_start};
+use super::{Format, Label, MemberLabel, tail_start};
 use crate::layout::{LABEL_SECTORS, MemberId, Role};
 use crate::units::{SectorRange, Sectors};
 
@@ -28,7 +30,7 @@ pub fn search(
 ) -> Option<(Sectors, Current)> {
     let Some(at_end) = read(size) else {
         let grown = hints.iter().filter(|&&hint| hint < size);
-        let found = grown.filter_map(|&hint| Some((hint, read(hint).filter(|found| found.label.own().size == hint)?)));
+        let found = grown.filter_map(|&hint| Some((hint, read(hint).filter(|found| may_end_at(&found.label, hint))?)));
         return found.max_by_key(|(_, found)| (found.label.written, found.label.generation));
     };
     let own = at_end.label.own();
@@ -46,8 +48,41 @@ pub fn search(
 }
 
 /// Key of a setting of a drive that only labels of a volume that is being resized have: the size in
-/// sectors that the drive is to have.
+/// sectors that the volume is to use of the drive.
 const GOAL: &str = "resize_to";
+/// Key of a setting of a drive that only labels of a volume that is being resized have: the size of
+/// the drive in sectors.
+const WITHIN: &str = "resize_within";
+
+/// Returns true if only labels of a volume that is being resized have the setting `key`.
+pub fn is_of_resize(key: &str) -> bool {
+    key.rsplit('.').next().is_some_and(|key| [GOAL, WITHIN].contains(&key))
+}
+
+fn setting(label: &Label, role: Role, wanted: &str) -> Option<Sectors> {
+    label.drive_settings(role).find(|(key, _)| *key == wanted)?.1.parse().ok().map(Sectors)
+}
+
+/// Returns the sizes at whose ends a label of each member may lie. While a volume is resized, the
+/// only label of a drive may lie at the end of its new size or at the end of the drive.
+pub fn ends(label: &Label) -> impl Iterator<Item = Sectors> {
+    label.members.iter().flat_map(|member| ends_of(label, member))
+}
+
+/// Returns true if `label` may lie at the end of `size` on its own drive.
+pub fn may_end_at(label: &Label, size: Sectors) -> bool {
+    own_ends(label).any(|end| end == size)
+}
+
+/// Returns the sizes at whose ends `label` may lie on its own drive.
+pub fn own_ends(label: &Label) -> impl Iterator<Item = Sectors> {
+    ends_of(label, label.own())
+}
+
+fn ends_of(label: &Label, member: &MemberLabel) -> impl Iterator<Item = Sectors> {
+    let resized = [GOAL, WITHIN].into_iter().filter_map(|key| setting(label, member.role, key));
+    iter::once(member.size).chain(resized.collect::<Vec<_>>())
+}
 
 /// Returns the size that an interrupted change was to give the drive with `role`; `None` if no
 /// change was interrupted, or if it did not record the size. A part of the volume may have the
@@ -60,7 +95,7 @@ pub fn goal(label: &Label, role: Role, is_interrupted: bool) -> Option<Sectors> 
         // The newest label has the new sizes, and other labels lack them.
         return label.members.iter().find(|member| member.role == role).map(|member| member.size);
     }
-    label.drive_settings(role).find(|(key, _)| *key == GOAL)?.1.parse().ok().map(Sectors)
+    setting(label, role, GOAL)
 }
 
 /// A member whose size may change.
@@ -109,17 +144,18 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
     let [first, second] = writings;
     let mut changing =
         Label { resizing: true, ..label.next(now, first, members().map(|(id, span)| (id, span.carried))) };
-    let without_goals: Vec<_> =
-        label.settings.iter().filter(|(key, _)| key.rsplit('.').next() != Some(GOAL)).cloned().collect();
-    let goals = label.members.iter().zip(spans);
-    let goals = goals.map(|(member, span)| (format!("{}.{GOAL}", member.role.name()), span.goal.0.to_string()));
-    changing.settings = without_goals.iter().cloned().chain(goals).collect();
+    let lasting: Vec<_> = label.settings.iter().filter(|(key, _)| !is_of_resize(key)).cloned().collect();
+    let passing = label.members.iter().zip(spans).flat_map(|(member, span)| {
+        let of = |key: &str, size: Sectors| (format!("{}.{key}", member.role.name()), size.0.to_string());
+        [of(GOAL, span.goal), of(WITHIN, span.drive)]
+    });
+    changing.settings = lasting.iter().cloned().chain(passing).collect();
     // The engine's first pages are written in the newest format.
     let format = Format::NEWEST;
     let mut changed = Label {
         resizing: false,
         format,
-        settings: without_goals,
+        settings: lasting,
         ..changing.next(now, second, members().map(|(id, _)| (id, first)))
     };
     for (member, span) in changed.members.iter_mut().zip(spans) {
@@ -187,6 +223,8 @@ mod tests {
         first: Label,
         drives: Vec<(Sectors, BTreeMap<u64, [u8; PAGE_BYTES]>)>,
         formatted: Vec<Sectors>,
+        /// The drive that the command names.
+        named: usize,
     }
 
     fn mib(sizes: [u64; 2]) -> Vec<Sectors> {
@@ -212,7 +250,7 @@ mod tests {
         /// Makes the volume of `first`, 8 and 64 MiB large, on drives that have these sizes now.
         fn new(first: &Label, drives: [u64; 2]) -> Self {
             let drives = mib(drives).into_iter().map(|size| (size, BTreeMap::new())).collect();
-            let mut machine = Self { first: first.clone(), drives, formatted: mib([8, 64]) };
+            let mut machine = Self { first: first.clone(), drives, formatted: mib([8, 64]), named: 0 };
             for member in [0, 1].map(MemberId) {
                 let label = first.of(member);
                 machine.write(label.own().size, &label);
@@ -229,8 +267,8 @@ mod tests {
             }
         }
 
-        /// Searches for labels, and again with the sizes that found labels give. If no label is
-        /// found, searches all of the first drive.
+        /// Searches for labels, and again with the sizes that found labels give. If the label of
+        /// the named drive is not found, searches all of this drive.
         fn find(&self) -> (Vec<Found>, Assembly) {
             let mut hints: Vec<Sectors> = Vec::new();
             for _ in 0..3 {
@@ -243,19 +281,19 @@ mod tests {
                     let assembly = assemble(&found, label().volume).expect("labels that fit");
                     return (found, assembly);
                 }
-                hints = found.iter().flat_map(|found| found.label.members.iter().map(|member| member.size)).collect();
-                if found.is_empty() {
+                hints = found.iter().flat_map(|found| ends(&found.label).collect::<Vec<_>>()).collect();
+                if found.iter().all(|found| found.path != self.named.to_string()) {
                     hints.extend(self.rummage());
                 }
             }
             panic!("a drive is not found");
         }
 
-        /// Returns the size at whose end the last label of the first drive lies.
+        /// Returns the size at whose end the last label of the named drive lies.
         fn rummage(&self) -> Option<Sectors> {
-            self.drives[0].1.iter().rev().find_map(|(&sector, page)| {
-                let size = page::decode(page).ok()?.own().size;
-                CopyPlace::at(size, sector).map(|_| size)
+            self.drives[self.named].1.iter().rev().find_map(|(&sector, page)| {
+                let label = page::decode(page).ok()?;
+                own_ends(&label).find(|&size| CopyPlace::at(size, sector).is_some())
             })
         }
 
@@ -407,6 +445,26 @@ mod tests {
         let mut done = fresh.clone();
         steps.iter().for_each(|step| done.take(step, &goals));
         assert_eq!(done.find().1.label.settings, label().settings);
+    }
+
+    /// Regression: a resize had erased the label at the former end, and was cut short. The drive
+    /// grew again, and its label at the end of its intended size was not found.
+    #[test]
+    fn interrupted_change_is_found_after_the_drive_grew_again() {
+        for (drives, goals) in [([8, 96], [8, 96]), ([8, 96], [8, 80]), ([16, 64], [12, 64])] {
+            let goals = mib(goals);
+            let fresh = Machine::new(&label(), drives);
+            let steps = fresh.plan(&goals, 100);
+            for (cut, at) in (0..=steps.len()).flat_map(|cut| [0, 1].map(|at| (cut, at))) {
+                let mut once = fresh.clone();
+                steps[..cut].iter().for_each(|step| once.take(step, &goals));
+                // Only its own label tells the end of a drive that the volume uses in part.
+                once.named = at;
+                once.drives[at].0 = Sectors(once.drives[at].0.0 + Bytes::from_mib(32).sectors().0);
+                once.plan(&goals, 200).iter().for_each(|step| once.take(step, &goals));
+                once.assert_whole(&goals);
+            }
+        }
     }
 
     #[test]
