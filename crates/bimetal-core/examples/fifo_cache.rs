@@ -115,7 +115,8 @@ fn main() -> Result<(), VolumeError> {
     let member = |role, mib| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
     let members = [member(Role::Hdd, 64), member(Role::Ssd, 4)];
     let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-    let mut volume = Volume::new(&VolumeConfig { scheme: &INFO, settings: &settings, layout, identity: 1 })?;
+    let mut volume =
+        Volume::new(&VolumeConfig { scheme: &INFO, settings: &settings, layout, identity: 1, drives: &[] })?;
     let slots = volume.view().layout.slots.map_or(0, |slots| u64::from(slots.count));
 
     println!("block 0, first read: {:?}", read(&mut volume, &members, 0));

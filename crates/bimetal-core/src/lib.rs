@@ -38,7 +38,7 @@
 //! let members = [member(Role::Ssd, 16), member(Role::Hdd, 64)];
 //! let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
 //! let mut volume =
-//!     Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 1 })?;
+//!     Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[1, 2] })?;
 //!
 //! let mut now = Nanoseconds::ZERO;
 //! let mut operations = Vec::new();

@@ -37,7 +37,7 @@ impl Bench {
         let member = |role, mib| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
         let members = vec![member(Role::Ssd, ssd), member(Role::Hdd, hdd)];
         let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-        let config = VolumeConfig { scheme: info, settings: &settings, layout, identity: 0 };
+        let config = VolumeConfig { scheme: info, settings: &settings, layout, identity: 0, drives: &[] };
         let volume = Volume::new(&config).unwrap();
         let (now, takes) = (Nanoseconds::ZERO, [Nanoseconds::ZERO; 2]);
         Self { volume, members, now, requests: 0, log: Vec::new(), takes, fragmented: None, unreadable: None }
@@ -75,7 +75,7 @@ impl Bench {
         let member = self.volume.view().layout.slots.unwrap().member;
         self.volume.member_gone(self.now, member);
         self.serve();
-        assert!(self.volume.attach(self.now, member, 1));
+        assert!(self.volume.attach(self.now, member, 1, 0));
         self.serve();
     }
 

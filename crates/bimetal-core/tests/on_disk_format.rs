@@ -45,7 +45,7 @@ fn manual_has_offsets_of_every_page() {
             "A superblock",
             fields!(SuperblockPage: head, tail, index_tail, table, marks, has_marks, lives_count, pair, lives, lost),
         ),
-        ("A life", fields!(LifeBytes: life, began_at, index_began_at)),
+        ("A life", fields!(LifeBytes: life, drive, began_at, index_began_at)),
         ("A lost block", fields!(LostBytes: block, eighths)),
         ("A page of the slot table", fields!(TablePage: head, previous, entries)),
         ("An entry of the slot table", fields!(EntryBytes: block, checksum, eighths, state, check)),

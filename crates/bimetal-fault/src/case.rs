@@ -64,7 +64,7 @@ impl Setup {
     /// Returns the configuration for the engine.
     pub fn config(&self) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.members, units: &self.units };
-        VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 7 }
+        VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 7, drives: &[] }
     }
 
     /// Sets the number of records after which the log of `volume` commits by itself.

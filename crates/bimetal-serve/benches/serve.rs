@@ -303,7 +303,7 @@ fn serve(name: &str, directory: &Path) {
     let members: Vec<MemberInfo> =
         files.iter().map(|(file, role)| MemberInfo { role: *role, capacity: file.capacity() }).collect();
     let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[] };
     let mut drives: Vec<_> =
         files.into_iter().map(|(file, _)| attach(file, Engine::Auto).expect("a drive can be worked")).collect();
     startup::format(volume::format(&config).expect("the drives are large enough"), &mut drives).expect("it is written");

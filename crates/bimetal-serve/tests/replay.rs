@@ -35,7 +35,7 @@ fn serve(scheme: &str, hdd: &str) -> Running {
     let members = [(Role::Ssd, "samsung-970-evo-plus-500gb", 256), (Role::Hdd, hdd, 512)];
     let infos = members.map(|(role, _, mib)| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() });
     let layout = LayoutRequest { block: BlockSize::default(), members: &infos, units: &[] };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[] };
     let layout = (scheme.layout)(&settings, &config.layout).unwrap();
     let mut drives: Vec<Box<dyn Drive>> = Vec::new();
     for (at, (role, profile, mib)) in members.into_iter().enumerate() {

@@ -147,7 +147,7 @@ mod tests {
         let settings = Settings::new(scheme.name, scheme.parameters, settings.iter().copied()).unwrap();
         let members = [Role::Ssd, Role::Hdd].map(|role| MemberInfo { role, capacity: Bytes::from_mib(16).sectors() });
         let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-        volume_with_host(&VolumeConfig { scheme, settings: &settings, layout, identity: 0 }).unwrap()
+        volume_with_host(&VolumeConfig { scheme, settings: &settings, layout, identity: 0, drives: &[] }).unwrap()
     }
 
     #[derive(Default)]

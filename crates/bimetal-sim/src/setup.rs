@@ -329,7 +329,7 @@ impl Setup {
         let Existing { scheme, settings, block, units, drives } = existing;
         let members: Vec<MemberInfo> = drives.iter().map(|drive| drive.member).collect();
         let layout = LayoutRequest { block, members: &members, units };
-        let config = VolumeConfig { scheme, settings: &settings, layout, identity: 0 };
+        let config = VolumeConfig { scheme, settings: &settings, layout, identity: 0, drives: &[] };
         let volume = volume_with_host(&config).map_err(|error| SetupError::Volume { scheme: scheme.name, error })?;
         let holds = scheme.members.iter().map(|&(_, holds)| holds).chain(std::iter::repeat(Holds::Cache));
         let chosen = drives.into_iter().zip(holds).map(|(drive, holds)| {

@@ -206,7 +206,8 @@ impl Plan<'_> {
             let member = |(drive, size): (&Chosen, &Sectors)| MemberInfo { role: drive.role, capacity: *size + tail };
             let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
             let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
-            let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0 };
+            let config =
+                VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0, drives: &[] };
             match make(&config) {
                 Ok(made) => return Ok((made, sizes)),
                 Err(error) => {

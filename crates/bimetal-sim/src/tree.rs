@@ -179,7 +179,7 @@ impl Builder<'_> {
         });
         check_tables(name, self.choices.block, members)?;
         let layout = LayoutRequest { block: self.choices.block, members: &infos, units };
-        let config = VolumeConfig { scheme, settings: &settings, layout, identity: at as u64 };
+        let config = VolumeConfig { scheme, settings: &settings, layout, identity: at as u64, drives: &[] };
         let volume = volume_with_host(&config).map_err(|error| match too_small(choice, &infos, &error) {
             Some(named) => named,
             None => wrong(error),

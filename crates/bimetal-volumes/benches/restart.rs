@@ -52,7 +52,7 @@ fn run(name: &str, given: &[(&str, &str)], gib: u64) {
     let mut drives: Vec<Box<dyn Drive>> =
         sizes.iter().map(|(role, gib)| sparse(&directory.join(role.name()), gib << 30)).collect();
     let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[] };
     startup::format(volume::format(&config).expect("a volume"), &mut drives).expect("formatted drives");
     let blocks = if name == "griffin" { fill_index(&config, &mut drives) } else { fill_table(&config, &mut drives) };
     // After a restart nothing is being written back.
@@ -111,7 +111,7 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
             write(metadata.member, copy + page * journal::PAGE_SECTORS, &bytes, drives);
         }
     }
-    let superblock = Superblock { table: digest.0, ..Superblock::first(config.identity, 0).second() };
+    let superblock = Superblock { table: digest.0, ..Superblock::first(config.identity, 0, 0).second() };
     for copy in 0..COPIES {
         let place = layout.superblock_place(superblock.turn(), copy).expect("a cache has superblocks");
         write(metadata.member, place.start.0, &superblock.encode(), drives);

@@ -447,7 +447,8 @@ fn write(request: &Request, settings: &Settings, label: &Label, drives: &[Checke
 fn format(request: &Request, settings: &Settings, label: &Label, drives: &[Checked]) -> Result<(), (PathBuf, String)> {
     let members = label.member_infos();
     let layout = LayoutRequest { block: request.block, members: &members, units: &label.units };
-    let config = VolumeConfig { scheme: request.scheme, settings, layout, identity: label.volume.identity() };
+    let (scheme, identity, numbers) = (request.scheme, label.volume.identity(), label.drives());
+    let config = VolumeConfig { scheme, settings, layout, identity, drives: &numbers };
     let of = |at: usize, error: String| (drives[at].probe.path.clone(), error);
     let operations = volume::format(&config).map_err(|error| of(0, error.to_string()))?;
     let mut open = Vec::new();

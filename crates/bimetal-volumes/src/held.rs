@@ -471,18 +471,17 @@ impl Held {
     }
 
     /// Adds a formatted drive, at least as large, in the place of a missing or detached member. The
-    /// drive gets a new UUID, which is written to all labels. A larger drive has a second label at
+    /// new UUID of the member is written to all labels. A larger drive has a second label at
     /// its own end, which points to the label at the member's end.
     ///
     /// # Errors
     /// Fails if a label cannot be written.
-    pub fn admit(&mut self, member: MemberId, probe: Probe, lock: DriveLock) -> Result<(), HoldError> {
-        let bits = random().map_err(|error| HoldError::Io { path: PathBuf::from("/dev/urandom"), error })?;
+    pub fn admit(&mut self, (member, uuid): (MemberId, Uuid), probe: Probe, lock: DriveLock) -> Result<(), HoldError> {
         self.release(member);
         let at = self.present.iter().position(|present| present.id > member).unwrap_or(self.present.len());
         self.present.insert(at, Present { id: member, probe, next_turn: 0, carried: 0, before: Lifetime::default() });
         self.lock.drives.insert(at, lock);
-        self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))?;
+        self.relabel(|label| label.members[usize::from(member.0)].uuid = uuid)?;
         // The new drive has its label in one turn alone.
         self.relabel(|_| {})?;
         let (file, path) = (self.lock.drives[at].file(), &self.present[at].probe.path);

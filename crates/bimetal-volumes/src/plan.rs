@@ -13,6 +13,7 @@ pub struct Plan<'a> {
     scheme: &'static SchemeInfo,
     settings: Settings,
     members: Vec<MemberInfo>,
+    drives: Vec<u32>,
 }
 
 impl<'a> Plan<'a> {
@@ -22,7 +23,7 @@ impl<'a> Plan<'a> {
     /// Fails if the scheme does not take the label's settings.
     pub fn of(label: &'a Label, scheme: &'static SchemeInfo) -> Result<Self, SettingError> {
         let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
-        Ok(Self { label, scheme, settings, members: label.member_infos() })
+        Ok(Self { label, scheme, settings, members: label.member_infos(), drives: label.drives() })
     }
 
     /// Makes the plan of a label; `None` if the scheme is unknown or does not take the settings.
@@ -32,9 +33,9 @@ impl<'a> Plan<'a> {
 
     /// Returns the configuration of the volume.
     pub fn config(&self) -> VolumeConfig<'_> {
-        let Self { label, scheme, settings, members } = self;
+        let Self { label, scheme, settings, members, drives } = self;
         let layout = LayoutRequest { block: label.block, members, units: &label.units };
-        VolumeConfig { scheme, settings, layout, identity: label.volume.identity() }
+        VolumeConfig { scheme, settings, layout, identity: label.volume.identity(), drives }
     }
 
     /// Returns the layout of the volume.

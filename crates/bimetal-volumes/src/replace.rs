@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bimetal_core::label::{Label, usable};
+use bimetal_core::label::{Label, Uuid, usable};
 use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId};
 use bimetal_core::scheme::{MemberState, SchemeInfo, View};
 use bimetal_core::schemes;
@@ -31,7 +31,7 @@ use crate::memory::{TooLittleMemory, refuse_too_little};
 use crate::plan::Plan;
 use crate::registry;
 use crate::startup::{self, StartupError};
-use crate::system::random_life;
+use crate::system::{random, random_life};
 use crate::verdict::{Drive as Judged, Purpose, Refusal, judge};
 
 /// Reasons for which a drive cannot be the replacement.
@@ -149,6 +149,8 @@ pub struct Replacement {
     pub drive: Box<dyn Drive>,
     /// First recovery epoch of the drive: pages of other epochs on it do not count.
     pub life: u32,
+    /// Number by which the engine names the drive.
+    pub number: u32,
     /// Path of the drive.
     pub path: PathBuf,
 }
@@ -164,8 +166,7 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     let label = held.label().clone();
     let unknown = || ReplaceError::NothingOffHome(label.scheme.clone());
     let scheme = schemes::find(&label.scheme).ok_or_else(unknown)?;
-    let plan = Plan::of(&label, scheme)?;
-    let slots = plan.lay_out().map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
+    let slots = Plan::of(&label, scheme)?.lay_out().map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
     let member = slots.member;
 
     // A detached drive may be the replacement of itself. The lock of the drive is released first,
@@ -193,6 +194,10 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     }
     drives[usize::from(member.0)] = drive;
     let life = random_life().map_err(io)?;
+    let uuid = Uuid::from_random(random().map_err(io)?);
+    let mut renewed = label.clone();
+    renewed.members[usize::from(member.0)].uuid = uuid;
+    let plan = Plan::of(&renewed, scheme)?;
     let operations =
         volume::format_again(&plan.config(), life)?.into_iter().filter(|operation| operation.target == member.0);
     startup::format(operations.collect(), &mut drives)
@@ -203,8 +208,8 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
         let _ = registry::remember(std::slice::from_ref(&checked.probe.canonical));
     }
     let path = checked.probe.path.clone();
-    held.admit(member, checked.probe, checked.lock)?;
-    Ok(Replacement { member, drive, life, path })
+    held.admit((member, uuid), checked.probe, checked.lock)?;
+    Ok(Replacement { member, drive, life, number: uuid.drive(), path })
 }
 
 /// Returns the reason for which no drive can be attached to a volume; `None` if a drive can be

@@ -371,6 +371,44 @@ fn ssd_without_any_label_is_found_by_its_map() {
     assert_eq!(place.share_of_home_that_is_left(), 1.0);
 }
 
+/// Regression: the SSD had been replaced, the former SSD had lost its label, and the new SSD was
+/// missing. A rescue took the former SSD, whose pages name the volume, and its old content counted.
+/// The superblock now names its drive.
+#[test]
+fn rescue_takes_no_ssd_that_was_replaced() {
+    let place = Place::new("replaced");
+    let wipe = |name: &str| {
+        let ssd = place.open(name);
+        for at in [64 << 10, 128 << 10] {
+            ssd.write_all_at(&[0; 16 << 10], (SSD_MIB << 20) - at + (32 << 10)).unwrap();
+        }
+    };
+    let served = place.serve();
+    place.succeed("detach box");
+    served.stop();
+    File::create(place.0.join("new.img")).and_then(|file| file.set_len(SSD_MIB << 20)).unwrap();
+    place.succeed("attach box new.img");
+    let served = place.serve();
+    let mut disk = place.disk();
+    disk.write(0, &content(0, "newest"));
+    disk.flush();
+    drop(disk);
+    served.stop();
+    wipe("ssd.img");
+    fs::rename(place.0.join("new.img"), place.0.join("away")).unwrap();
+    for line in ["rescue box", "rescue box --member ssd=ssd.img"] {
+        let message = place.refuse(line);
+        assert!(message.contains("ssd.img: was ssd of volume 'box' until another drive replaced it"), "{message}");
+    }
+    fs::rename(place.0.join("away"), place.0.join("new.img")).unwrap();
+    wipe("new.img");
+    let told = place.succeed("rescue box --member ssd=new.img");
+    assert!(told.contains("its superblock names the member's drive"), "{told}");
+    let served = place.serve();
+    assert_eq!(place.disk().read(0), content(0, "newest"));
+    served.stop();
+}
+
 /// On the SSD, `wipefs` finds nothing to erase, and `mkswap` writes over the first slot, whose
 /// checksum shows it.
 #[test]
@@ -424,6 +462,8 @@ fn dump_prints_every_kind_of_page_with_its_fields() {
 #[test]
 fn status_says_why_stopped_volume_cannot_be_served() {
     let place = Place::new("status");
+    // Regression: a directory with the volume's name counted as the path of a drive.
+    fs::create_dir(place.0.join(&place.1)).unwrap();
     let text = place.succeed("dump box");
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ssd = place.open("ssd.img");

@@ -116,7 +116,8 @@ pub struct TablePage {
 pub struct LifeBytes {
     /// Number of the epoch.
     pub life: U32,
-    unused: [u8; 4],
+    /// Number of the drive on which the epoch began; 0: unknown.
+    pub drive: U32,
     /// First position of the log, or page of the ring, that was written in this epoch.
     pub began_at: U64,
     /// First page of the log's index that was written in this epoch.

@@ -23,6 +23,9 @@ pub const LOST_MAX: usize = 216;
 pub struct Life {
     /// Number of the epoch.
     pub number: u32,
+    /// Number that names the drive on which the epoch began; 0: unknown. A drive that was replaced
+    /// so differs from its replacement.
+    pub drive: u32,
     /// The first page of the ring, or position of the log, that was written in the epoch.
     pub began_at: u64,
     /// The first page of a log's index that was written in the epoch.
@@ -71,8 +74,8 @@ const MAGIC: u32 = 0x736d_4942; // "BIms"
 
 impl Superblock {
     /// Returns the first superblock of a new volume, or of an empty member that replaces another,
-    /// in the epoch `life`.
-    pub fn first(volume: u64, life: u32) -> Self {
+    /// in the epoch `life`, on the drive that the number `drive` names.
+    pub fn first(volume: u64, life: u32, drive: u32) -> Self {
         Self {
             volume,
             sequence: 0,
@@ -81,7 +84,7 @@ impl Superblock {
             index_tail: 0,
             table: 0,
             marks: None,
-            lives: vec![Life { number: life, ..Life::default() }],
+            lives: vec![Life { number: life, drive, ..Life::default() }],
             lost: Vec::new(),
         }
     }
@@ -179,6 +182,7 @@ impl Superblock {
             *place = LifeBytes::new_zeroed();
             (place.life, place.began_at) = (life.number.into(), life.began_at.into());
             place.index_began_at = life.index_began_at.into();
+            place.drive = life.drive.into();
         }
         for (place, (block, eighths)) in page.lost.iter_mut().zip(&self.lost) {
             *place = LostBytes::new_zeroed();
@@ -205,6 +209,7 @@ impl Superblock {
         let page: &SuperblockPage = view(bytes);
         let life = |place: &LifeBytes| Life {
             number: place.life.get(),
+            drive: place.drive.get(),
             began_at: place.began_at.get(),
             index_began_at: place.index_began_at.get(),
         };
@@ -243,8 +248,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_life() -> impl Strategy<Value = Life> {
-        let life = |(number, began_at, index_began_at)| Life { number, began_at, index_began_at };
-        (any::<u32>(), any::<u64>(), any::<u64>()).prop_map(life)
+        let life = |(number, drive, began_at, index_began_at)| Life { number, drive, began_at, index_began_at };
+        (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(life)
     }
 
     proptest! {
@@ -264,7 +269,7 @@ mod tests {
 
         #[test]
         fn flipped_bit_is_noticed(at in 0..page::PAGE_BYTES, bit in 0u8..8) {
-            let mut page = Superblock { sequence: 7, tail: 99, ..Superblock::first(5, 3) }.encode();
+            let mut page = Superblock { sequence: 7, tail: 99, ..Superblock::first(5, 3, 9) }.encode();
             page[at] ^= 1 << bit;
             prop_assert!(Superblock::decode(&page).is_err());
         }
@@ -278,7 +283,7 @@ mod tests {
         /// The page is found as long as all epochs can be named in a superblock.
         #[test]
         fn lives_tell_who_wrote_a_position(gaps in proptest::collection::vec(0u64..3, 1..60), tail in 0u64..40) {
-            let mut superblock = Superblock::first(1, 10);
+            let mut superblock = Superblock::first(1, 10, 0);
             let (mut began, mut wrote) = (0, Vec::new());
             for (life, gap) in (11..).zip(gaps) {
                 // Pages that the previous epoch wrote behind its beginning.
@@ -286,7 +291,7 @@ mod tests {
                 began += gap;
                 superblock.tail = tail.min(began);
                 superblock.index_tail = superblock.tail;
-                superblock.begin_life(Life { number: life, began_at: began, index_began_at: began });
+                superblock.begin_life(Life { number: life, drive: 0, began_at: began, index_began_at: began });
             }
             prop_assert!(superblock.lives.len() <= LIVES_MAX);
             for (position, life) in wrote.into_iter().filter(|&(position, _)| position >= superblock.tail) {

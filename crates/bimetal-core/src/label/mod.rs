@@ -42,6 +42,12 @@ impl Uuid {
         let half = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
         half(low) ^ half(high)
     }
+
+    /// Returns the number by which the engine names the drive of a member; never 0.
+    pub fn drive(self) -> u32 {
+        let identity = self.identity();
+        (identity as u32 ^ (identity >> 32) as u32).max(1)
+    }
 }
 
 impl fmt::Display for Uuid {
@@ -205,6 +211,11 @@ impl Label {
             MemberInfo { role: member.role, capacity: area.map_or(plain, |area| area.capacity()) }
         });
         infos.collect()
+    }
+
+    /// Returns the number that names the drive of each member.
+    pub fn drives(&self) -> Vec<u32> {
+        self.members.iter().map(|member| member.uuid.drive()).collect()
     }
 
     /// Returns the area for the beginning of `member` while the guard is up, if it has a guard.

@@ -184,10 +184,11 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Attaches the member with the slots again, empty: its metadata was just
-    /// [formatted](super::format_again) with the epoch `life`. Does nothing and returns false in
+    /// [formatted](super::format_again) with the epoch `life`, on the drive that the number `drive`
+    /// names. Does nothing and returns false in
     /// three cases: the member serves already, a task still waits for the member, or only the
     /// member had the newest content of some block.
-    pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
+    pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32, drive: u32) -> bool {
         self.set_time(now);
         // Another member cannot replace a home's content.
         let at_home = self.view.layout.homes().contains(&member);
@@ -203,7 +204,7 @@ impl<P: Payload> Volume<P> {
         if !is_slots || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
             return false;
         }
-        self.store.begin_again(&self.view.layout, &self.decider.scheme.properties(), life);
+        self.store.begin_again(&self.view.layout, &self.decider.scheme.properties(), (life, drive));
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.operations.forget_failures(member);
         // Home has all content, unless blocks are lost, and the report lists these. The first write

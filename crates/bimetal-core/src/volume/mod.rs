@@ -78,7 +78,8 @@ mod write;
 
 use crate::block::{Block, BlockRun};
 use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
-use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotRegion};
+use crate::journal::superblock::Superblock;
+use crate::layout::{Layout, LayoutRequest, MemberId, SlotRegion};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{
@@ -221,6 +222,17 @@ pub struct VolumeConfig<'a> {
     /// Number that names the volume in its metadata, so that another volume's leftover pages are
     /// not taken for pages of this volume.
     pub identity: u64,
+    /// Numbers that name the drives of the members; a drive without a number has the number 0. The
+    /// superblock carries the number of its drive.
+    pub drives: &'a [u32],
+}
+
+impl VolumeConfig<'_> {
+    /// Returns the number of the drive with the metadata; 0 if there is none.
+    fn drive_of_metadata(&self, layout: &Layout) -> u32 {
+        let member = layout.metadata.map(|metadata| usize::from(metadata.member.0));
+        member.and_then(|member| self.drives.get(member)).copied().unwrap_or_default()
+    }
 }
 
 impl<P: Payload> Volume<P> {
@@ -236,7 +248,7 @@ impl<P: Payload> Volume<P> {
         if let (true, Some(reason)) = (P::CARRIES_DATA, scheme.why_only_simulated()) {
             return Err(VolumeError::OnlySimulated(reason));
         }
-        let mut volume = Self::assemble(config.identity, layout, config.layout.members, scheme);
+        let mut volume = Self::assemble(config, layout, scheme);
         volume.mover.pace.take(config.settings);
         if !P::CARRIES_DATA {
             volume.copy_at_first();
@@ -245,14 +257,16 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Makes a volume with every block at its home.
-    fn assemble(identity: u64, layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
-        let mut store = Store::new(&layout, &scheme.properties(), identity, 0);
+    fn assemble(config: &VolumeConfig<'_>, layout: Layout, scheme: Box<dyn Scheme>) -> Self {
+        let first = Superblock::first(config.identity, 0, config.drive_of_metadata(&layout));
+        let mut store = Store::new(&layout, &scheme.properties(), &first);
         if !P::CARRIES_DATA && store.cache().is_some() {
             store.pending.count_alone();
         }
         // Where migrations take no time, decisions do not wait either: each is made when its
         // request arrives.
         let admitted_max = if scheme.properties().migrates_instantly { u32::MAX } else { ADMITTED_MAX };
+        let members = config.layout.members;
         let loads = members.iter().map(|member| MemberLoad {
             role: member.role,
             state: MemberState::Online,

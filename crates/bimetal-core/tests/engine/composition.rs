@@ -17,7 +17,7 @@ fn volume(scheme: &str, members: &[MemberInfo], given: &[(&str, &str)]) -> Volum
     let scheme = schemes::find(scheme).unwrap();
     let settings = Settings::new(scheme.name, scheme.parameters, given.iter().copied()).unwrap();
     let layout = LayoutRequest { block: BlockSize::default(), members, units: &[] };
-    Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 0 }).unwrap()
+    Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 0, drives: &[] }).unwrap()
 }
 
 fn member(role: Role, mib: u64) -> MemberInfo {

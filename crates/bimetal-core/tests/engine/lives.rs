@@ -210,7 +210,7 @@ fn serve_but(
 fn attach_again(world: &mut World, volume: &mut Volume<Raw>) {
     world.content[0].clear();
     world.format_again(Some(0), 1000);
-    assert!(volume.attach(world.now, MemberId(0), 1000));
+    assert!(volume.attach(world.now, MemberId(0), 1000, 0));
 }
 
 /// Serves the held operations, checks that the one request under way is done, and flushes.
@@ -363,7 +363,7 @@ fn a_log_that_comes_back_shows_nothing_of_what_it_held_before() {
     world.serve(&mut volume);
     (0..8).for_each(|block| world.write(&mut volume, block * 8, 8, 2));
     world.format_again(Some(1), 1000);
-    assert!(volume.attach(world.now, log, 1000));
+    assert!(volume.attach(world.now, log, 1000, 0));
     world.serve(&mut volume);
     world.write(&mut volume, 0, 8, 3);
     world.flush(&mut volume);
@@ -408,7 +408,7 @@ fn what_another_volume_left_on_a_drive_is_not_taken_for_its_own() {
     let scheme = schemes::find("hybrid-disk").unwrap();
     let settings = Settings::new(scheme.name, scheme.parameters, []).unwrap();
     let layout = LayoutRequest { block: BlockSize::default(), members: &world.members.clone(), units: &[] };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 43 };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 43, drives: &[] };
     let mut recovery = Recovery::<Raw>::new(&config, &[]).unwrap();
     while let Some(operation) = recovery.next_operation() {
         let completion = world.answer(operation);

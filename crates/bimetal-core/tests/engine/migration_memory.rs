@@ -178,7 +178,8 @@ impl Scene {
         let members = [member(Role::Ssd, 4128), member(Role::Hdd, log_mib)];
         let drives = [0, 1].map(|at: usize| vec![0; members[at].capacity.0 as usize / SECTORS]);
         let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-        let volume = Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 7 }).unwrap();
+        let volume =
+            Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 7, drives: &[] }).unwrap();
         let (under_way, now) = (VecDeque::new(), Nanoseconds::ZERO);
         Self { volume, drives, under_way, now, requests: 0, written: 0, in_order: 0, last: 0, on_log: 0 }
     }

@@ -92,7 +92,13 @@ impl Made {
     /// Returns the configuration of the volume with this number.
     pub(super) fn config(&self, number: usize) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.infos, units: &self.units };
-        VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 100 + number as u64 }
+        VolumeConfig {
+            scheme: self.scheme,
+            settings: &self.settings,
+            layout,
+            identity: 100 + number as u64,
+            drives: &[],
+        }
     }
 
     /// Sets the number of records after which the log of `volume` commits by itself.

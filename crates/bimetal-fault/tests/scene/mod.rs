@@ -52,7 +52,7 @@ pub fn volume(
     ];
     let block = BlockSize::new(Bytes::from_kib(block_kib)).unwrap();
     let layout = LayoutRequest { block, members: &members, units: &[] };
-    Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 0 })
+    Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 0, drives: &[] })
 }
 
 impl Scene {

@@ -120,7 +120,7 @@ impl Story {
     pub fn config(&self) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.members, units: &[] };
         let scheme = schemes::find(self.scheme).unwrap();
-        VolumeConfig { scheme, settings: &self.settings, layout, identity: 5 }
+        VolumeConfig { scheme, settings: &self.settings, layout, identity: 5, drives: &[] }
     }
 
     pub fn volume(&mut self) -> &mut Volume<Tags> {

@@ -81,10 +81,10 @@ impl Server {
     pub(super) fn go_on_attaching(&mut self) -> bool {
         let ready = self.control.attachment.as_ref().and_then(|attachment| attachment.ready.as_ref());
         let Some((replacement, until)) = ready else { return false };
-        let (member, life, until) = (replacement.member, replacement.life, *until);
-        let number = usize::from(member.0);
-        let free = self.drives[number].under_way() == 0;
-        if free && self.volume.attach(self.now, member, life) {
+        let Replacement { member, life, number: drive, .. } = *replacement;
+        let until = *until;
+        let free = self.drives[usize::from(member.0)].under_way() == 0;
+        if free && self.volume.attach(self.now, member, life, drive) {
             self.take_in(member);
             return true;
         }

@@ -361,7 +361,7 @@ fn volume(scheme: &'static str, memories: &mut [Memory]) -> Volume<Buffers> {
     let member = |(&mib, role)| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
     let members: Vec<MemberInfo> = MIB.iter().zip([Role::Ssd, Role::Hdd]).take(memories.len()).map(member).collect();
     let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[] };
     for operation in volume::format(&config).unwrap() {
         memories[usize::from(operation.target)].perform(operation);
     }

@@ -97,7 +97,7 @@ pub fn volume(plan: Plan, scratch: &Scratch, fresh: bool) -> (Volume<Buffers>, V
     let infos: Vec<MemberInfo> =
         members.iter().map(|&(role, _, mib)| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() }).collect();
     let layout = LayoutRequest { block: BlockSize::default(), members: &infos, units: &[] as &[Sectors] };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[] };
     let mut drives = Vec::new();
     for (_, name, mib) in members {
         let path = if fresh { scratch.file(name, mib) } else { scratch.path(name) };

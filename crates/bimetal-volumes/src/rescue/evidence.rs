@@ -8,6 +8,8 @@ use std::os::unix::fs::FileExt;
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
 use bimetal_core::journal::page::{self, PAGE_BYTES};
+use bimetal_core::journal::superblock::Superblock;
+use bimetal_core::journal::turns::{COPIES, TURNS};
 use bimetal_core::label::{Guard, Label, tail_start};
 use bimetal_core::layout::Layout;
 use bimetal_core::units::{SECTOR_BYTES, SectorRange, Sectors};
@@ -72,6 +74,8 @@ pub enum Beginning {
 pub struct Evidence {
     /// Proofs that the drive is the member.
     pub proofs: Vec<String>,
+    /// Set if the newest superblock names another drive: the drive was replaced.
+    pub was_replaced: bool,
     /// Kinds of content that another program may have written.
     pub foreign: Vec<String>,
     /// Set if the home drive has a state of the engine; `None` if the member needs no state.
@@ -105,6 +109,11 @@ pub fn look(label: &Label, layout: &Layout, probe: &Probe, drive: &File) -> io::
     if let Some((count @ 1.., of)) = map_pages(label, layout, drive)? {
         proofs.push(format!("{count} of the first {of} pages of its map name the volume"));
     }
+    let named = drive_named(label, layout, drive);
+    if named == Some(label.own().uuid.drive()) {
+        proofs.push("its superblock names the member's drive".to_owned());
+    }
+    let was_replaced = named.is_some_and(|named| named != label.own().uuid.drive());
     let mut foreign = Vec::new();
     for signature in signature::scan(drive, probe.size, probe.logical_sector)? {
         // The remains of a guarded drive's header may have a signature themselves.
@@ -115,6 +124,7 @@ pub fn look(label: &Label, layout: &Layout, probe: &Probe, drive: &File) -> io::
     }
     Ok(Evidence {
         proofs,
+        was_replaced,
         foreign,
         has_state: states.map(|_| has_state(label, layout, drive)),
         has_header,
@@ -171,6 +181,21 @@ fn map_pages(label: &Label, layout: &Layout, drive: &File) -> io::Result<Option<
     let sectors = region.sectors.min(MAP_PAGES * PAGE_BYTES as u64 / SECTOR_BYTES);
     let count = pages_of(label, drive, SectorRange::new(region.first_sector, sectors));
     Ok(Some((count, sectors * SECTOR_BYTES / PAGE_BYTES as u64)))
+}
+
+/// Returns the number of the drive that the newest superblock names. Earlier programs wrote
+/// superblocks without the number.
+fn drive_named(label: &Label, layout: &Layout, drive: &File) -> Option<u32> {
+    layout.slots.filter(|slots| slots.member == label.index)?;
+    let turns = 0..TURNS as u64;
+    let places = turns.flat_map(|turn| (0..COPIES).filter_map(move |copy| layout.superblock_place(turn, copy)));
+    let superblocks = places.filter_map(|place| {
+        let mut page = [0; PAGE_BYTES];
+        drive.read_exact_at(&mut page, place.start.0 * SECTOR_BYTES).ok()?;
+        Superblock::decode(&page).ok().filter(|superblock| superblock.volume == label.volume.identity())
+    });
+    let newest = superblocks.max_by_key(|superblock| superblock.sequence)?;
+    Some(newest.life().drive).filter(|&drive| drive != 0)
 }
 
 fn beginning(area: Area, drive: &File) -> io::Result<Beginning> {

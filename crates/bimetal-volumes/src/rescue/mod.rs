@@ -165,6 +165,19 @@ pub enum RescueError {
         /// Existing content of the drive.
         foreign: Vec<String>,
     },
+    /// The drive was replaced.
+    #[error(
+        "{}: was {member} of volume '{volume}' until another drive replaced it, so its content is out of date: connect \
+         the drive that replaced it. --force uses {} nevertheless", path.display(), path.display()
+    )]
+    Replaced {
+        /// Name of the volume.
+        volume: String,
+        /// Name of the member.
+        member: String,
+        /// Path of the drive.
+        path: PathBuf,
+    },
     /// The content of each of two drives proves that the drive is the member.
     #[error(
         "{} and {} both prove to be {member} of volume '{volume}', so one is a copy: disconnect the copy, or name the \
@@ -334,7 +347,7 @@ pub fn rescue(volume: &str, request: &Request) -> Result<Report, RescueError> {
         refuse_grown_file_system(&located, &layout)?;
     }
     if !damaged {
-        refuse_missing(&located, &reports)?;
+        refuse_missing(&located, &layout, &reports)?;
     } else if !request.dry_run {
         write(&whole, &layout, &seated, &reports)?;
     }
@@ -429,6 +442,9 @@ fn named_drive<'a>(
         return Err(RescueError::OtherVolume { path: path.to_owned(), volume });
     }
     let evidence = look(&label, layout, &probe, &file).map_err(io_error(path))?;
+    if evidence.was_replaced && !force {
+        return Err(RescueError::Replaced { volume, member, path: path.to_owned() });
+    }
     if evidence.proofs.is_empty() && !force {
         return Err(RescueError::NoProof { volume, member, path: path.to_owned(), foreign: evidence.foreign });
     }
@@ -446,7 +462,7 @@ fn proven_drive<'a>(located: &'a Located, layout: &Layout, label: Label) -> Resu
     for probe in located.unlabelled.iter().filter(is_large).filter(|probe| probe.uses.is_empty()) {
         let Ok(file) = open(probe) else { continue };
         let Ok(evidence) = look(&label, layout, probe, &file) else { continue };
-        if evidence.proofs.is_empty() {
+        if evidence.proofs.is_empty() || evidence.was_replaced {
             continue;
         }
         let seated = unlabelled(located, label.clone(), probe.clone(), evidence);
@@ -465,17 +481,19 @@ fn proven_drive<'a>(located: &'a Located, layout: &Layout, label: Label) -> Resu
 }
 
 /// Refuses a rescue if a member is missing and no metadata is to be written again.
-fn refuse_missing(located: &Located, reports: &[MemberReport]) -> Result<(), RescueError> {
+fn refuse_missing(located: &Located, layout: &Layout, reports: &[MemberReport]) -> Result<(), RescueError> {
     let label = &located.assembly.label;
-    let mut members = reports.iter().zip(&label.members);
-    match members.find(|(report, _)| report.label == LabelLeft::Missing) {
-        None => Ok(()),
-        Some((report, member)) => Err(RescueError::NoDrive {
-            volume: label.name.clone(),
-            member: report.id.clone(),
-            suspects: suspects(located, member.size),
-        }),
+    let Some(at) = reports.iter().position(|report| report.label == LabelLeft::Missing) else { return Ok(()) };
+    let (volume, member) = (label.name.clone(), reports[at].id.clone());
+    let own = label.of(MemberId(at as u16));
+    let was_replaced = |probe: &&Probe| {
+        let evidence = File::open(&probe.canonical).and_then(|file| look(&own, layout, probe, &file));
+        evidence.is_ok_and(|evidence| evidence.was_replaced)
+    };
+    if let Some(probe) = located.unlabelled.iter().find(was_replaced) {
+        return Err(RescueError::Replaced { volume, member, path: probe.path.clone() });
     }
+    Err(RescueError::NoDrive { volume, member, suspects: suspects(located, own.own().size) })
 }
 
 /// Returns drives of exactly a member's size that have no label, with their content.
@@ -657,8 +675,7 @@ fn note_losses(
 }
 
 /// Returns the loss of proof for each home whose metadata another program has overwritten, and for
-/// each drive off home whose label was lost: pages of the map prove only that the drive was a drive
-/// of the volume once, and the drive may have been replaced since.
+/// each drive off home whose label was lost: the drive may be an older copy of the member.
 fn unproven(reports: &[MemberReport]) -> Vec<AcceptedLoss> {
     let is_unproven = |report: &MemberReport| match report.is_home {
         true => report.is_damaged(),

@@ -193,10 +193,10 @@ fn damaged(error: impl ToString) -> Value {
 }
 
 fn of_superblock(superblock: &Superblock) -> Value {
-    let lives = superblock
-        .lives
-        .iter()
-        .map(|life| json!({"life": life.number, "began_at": life.began_at, "index_began_at": life.index_began_at}));
+    let lives = superblock.lives.iter().map(|life| {
+        json!({"life": life.number, "drive": life.drive, "began_at": life.began_at,
+               "index_began_at": life.index_began_at})
+    });
     let lost = superblock.lost.iter().map(|(block, eighths)| json!({"block": block.0, "eighths": eighths.0}));
     let pair = match superblock.pair {
         Pair::First => Some("first"),

@@ -43,8 +43,9 @@ impl<P: Payload> Recovery<P> {
         let properties = self.volume.decider.scheme.properties();
         let life = self.life_from_state();
         let volume = &mut self.volume;
+        let drive = volume.store.superblock.life().drive;
         volume.view.map = volume.view.map.emptied();
-        volume.store.begin_again(&volume.view.layout, &properties, life);
+        volume.store.begin_again(&volume.view.layout, &properties, (life, drive));
         volume.damage.lost = Lost::default();
         volume.damage.gave_up = lost.then_some(GaveUp::All);
         volume.damage.began_empty = Some(error);
@@ -92,7 +93,7 @@ impl<P: Payload> Recovery<P> {
 
     fn write_new_superblock(&mut self, begun: usize) -> Anew {
         let second = self.volume.store.superblock.clone();
-        let first = Superblock::first(second.volume, second.life().number);
+        let first = Superblock::first(second.volume, second.life().number, second.life().drive);
         self.write_superblock(if begun < COPIES { &first } else { &second }, begun % COPIES);
         Anew::Writing(begun + 1)
     }

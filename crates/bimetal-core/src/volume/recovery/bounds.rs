@@ -42,7 +42,7 @@ impl<P: Payload> Recovery<P> {
     /// Returns true if a superblock's numbers fit the regions that they name.
     pub(super) fn is_possible_superblock(&self, superblock: &Superblock) -> bool {
         let Superblock { sequence, pair, tail, index_tail, lives, lost, .. } = superblock;
-        let Life { number, began_at, index_began_at } = superblock.life();
+        let Life { number, began_at, index_began_at, .. } = superblock.life();
         let numbers = [*sequence, *tail, *index_tail, began_at, index_began_at];
         // A tail may have moved on past the position at which the epoch began.
         let near = |began: u64, tail: u64, room: u64| began.saturating_sub(tail) <= room;

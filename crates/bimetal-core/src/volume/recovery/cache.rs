@@ -773,17 +773,18 @@ impl<P: Payload> Recovery<P> {
     fn begin_next_life(&mut self) {
         let sequence = self.cache().superblock().sequence + 1;
         let table = self.ring().digest_afterwards(table::generation(sequence, Writer::Recovery)).0;
+        let drive = self.volume.store.superblock.life().drive;
         let cache = self.cache();
         let lost = cache.lost.iter().map(|(&block, &eighths)| (Block(block), eighths)).collect();
         let old = cache.superblock();
-        let life = Life { number: old.life().number + 1, began_at: cache.next, index_began_at: 0 };
+        let life = Life { number: old.life().number + 1, drive, began_at: cache.next, index_began_at: 0 };
         let superblock = Superblock {
             sequence,
             tail: cache.next,
             table,
             lost,
             lives: vec![life],
-            ..Superblock::first(old.volume, life.number)
+            ..Superblock::first(old.volume, life.number, drive)
         };
         cache.superblock = Some(superblock);
     }

@@ -703,6 +703,7 @@ impl<P: Payload> Recovery<P> {
         }
         let newest = self.log().superblock().clone();
         let second = self.complete_pair(&newest, None);
+        let drive = self.volume.store.superblock.life().drive;
         let log = self.log();
         let mut superblock = Superblock {
             sequence: second.sequence + 1,
@@ -711,7 +712,7 @@ impl<P: Payload> Recovery<P> {
             ..log.superblock().clone()
         };
         let number = superblock.life().number + 1;
-        superblock.begin_life(Life { number, began_at: log.head, index_began_at: log.next_page });
+        superblock.begin_life(Life { number, drive, began_at: log.head, index_began_at: log.next_page });
         log.superblock = Some(superblock);
         log.phase = Phase::Pairing;
         self.complete_pair_of_log();

@@ -194,7 +194,7 @@ pub fn format_again<P: Payload>(config: &VolumeConfig<'_>, life: u32) -> Result<
             push(metadata.member, OpKind::Write, place, P::from_metadata(&page));
         }
         for (turn, copy) in all_places() {
-            let first = Superblock::first(config.identity, life);
+            let first = Superblock::first(config.identity, life, config.drive_of_metadata(&layout));
             let superblock = if turn == first.turn() { first } else { first.second() };
             if let Some(place) = layout.superblock_place(turn, copy) {
                 push(metadata.member, OpKind::Write, place, P::from_metadata(&superblock.encode()));

@@ -218,8 +218,8 @@ pub(super) struct Store<P> {
 }
 
 impl<P> Store<P> {
-    /// Returns an empty store for a layout, in the epoch `life`.
-    pub(super) fn new(layout: &Layout, properties: &Properties, identity: u64, life: u32) -> Self {
+    /// Returns an empty store for a layout, whose `first` superblock begins its first epoch.
+    pub(super) fn new(layout: &Layout, properties: &Properties, first: &Superblock) -> Self {
         let slots = match (layout.slots, layout.metadata) {
             (Some(SlotRegion { kind: SlotKind::Cache, count, bucket, .. }), Some(metadata)) => {
                 let blocks = layout.total_blocks();
@@ -233,15 +233,15 @@ impl<P> Store<P> {
             _ if layout.places.is_some() => Slots::Ranges(Ranges::default()),
             _ => Slots::None(NoSlots),
         };
-        let superblock = Superblock::first(identity, life).second();
-        Self { pending: Pending::default(), superblock, note_at: None, slots }
+        Self { pending: Pending::default(), superblock: first.second(), note_at: None, slots }
     }
 
-    /// Empties the store: its member was replaced by an empty member, in the epoch `life`. The
+    /// Empties the store: its member was replaced by an empty member, the drive of the number
+    /// `drive`, in the epoch `life`. The
     /// numbers of records continue, because tasks may wait for a number. Tasks of the store that
     /// have not ended go on, too.
-    pub(super) fn begin_again(&mut self, layout: &Layout, properties: &Properties, life: u32) {
-        let mut new = Self::new(layout, properties, self.identity(), life);
+    pub(super) fn begin_again(&mut self, layout: &Layout, properties: &Properties, (life, drive): (u32, u32)) {
+        let mut new = Self::new(layout, properties, &Superblock::first(self.identity(), life, drive));
         if let (Slots::Cache(new), Slots::Cache(old)) = (&mut new.slots, &self.slots) {
             new.take_over_tasks(old);
         }

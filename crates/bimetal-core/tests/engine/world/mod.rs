@@ -90,7 +90,7 @@ impl World {
         let scheme = schemes::find(self.scheme).unwrap();
         let settings = Settings::new(scheme.name, scheme.parameters, self.settings.iter().copied()).unwrap();
         let layout = LayoutRequest { block: BlockSize::default(), members: &self.members, units: &[] };
-        use_it(&VolumeConfig { scheme, settings: &settings, layout, identity: self.identity })
+        use_it(&VolumeConfig { scheme, settings: &settings, layout, identity: self.identity, drives: &[] })
     }
 
     pub(crate) fn with_layout<T>(&self, use_it: impl FnOnce(&Layout) -> T) -> T {

@@ -238,7 +238,7 @@ mod tests {
                 map: BlockMap::new(1000),
                 pending: Pending::default(),
                 lost: Lost::default(),
-                newest: Superblock::first(7, 1).second(),
+                newest: Superblock::first(7, 1, 0).second(),
                 checkpoint: Checkpoint::default(),
             }
         }
