@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -72,6 +73,7 @@ impl Place {
         let reads = (0..200).map(|at| format!("{},0,read,{},8,0,\n", at * 1_000_000, at * 800));
         let small = format!("time_ns,device,op,lba,sectors,fua,response_ns\n{}", reads.collect::<String>());
         std::fs::write(directory.join("small.csv"), small).expect("a trace");
+        std::fs::write(directory.join("drives.csv"), "model,kind,size,tbw_tb\nOwn 1,ssd,1TB,600\n").expect("a table");
         Self(directory)
     }
 
@@ -113,12 +115,13 @@ impl Place {
 
     /// Returns the documents of commands on a volume while it is served.
     fn served(&self, volume: &str, lines: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
-        let mut serve = self.command(&format!("serve {volume}"));
+        let mut serve = self.command(&format!("serve {volume} --json"));
         let mut server = Server(serve.stdout(Stdio::piped()).spawn().expect("the program runs"));
         let mut line = String::new();
         BufReader::new(server.0.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line of the server");
-        assert!(line.starts_with("ready "), "{line}");
-        lines.iter().map(|(name, line)| (*name, self.document(line))).collect()
+        let ready = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let documents = lines.iter().map(|(name, line)| (*name, self.document(line)));
+        iter::once(("serve", ready)).chain(documents).collect()
     }
 
     /// Returns the document that a command prints. The exit status of the command may be 3: the
@@ -146,6 +149,7 @@ impl Drop for Server {
 const COMMANDS: &[(&str, &str)] = &[
     ("analyze", "analyze SQLITE"),
     ("catalog", "catalog show"),
+    ("catalog-import", "catalog import drives.csv -o drives.toml"),
     ("compare", "compare SQLITE --limit 1000 --runs 2 --report report.html"),
     ("compare", "compare SQLITE --limit 2000 --runs 1 --ssd-size 1MiB"),
     ("compare", "compare SQLITE --limit 2000 --runs 1 --replay closed"),

@@ -10,11 +10,12 @@ use bimetal_plan::drives::figures::{DRIVE_KEYS, Key};
 use bimetal_plan::drives::import::{NEEDED, OTHERS, from_csv};
 use bimetal_plan::drives::model::files;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use crate::drives::{Entry, chosen, in_full, missing_size, sheet, table, to_json};
 use crate::error::Error;
 use crate::options::TableForm;
-use crate::output::{OutputFile, json_list, note, print};
+use crate::output::{OutputFile, json_list, note, print, print_json};
 use crate::prices::today;
 
 /// Show drives for sale with figures and prices, or import a table of drives
@@ -59,13 +60,16 @@ enum Action {
         /// File for the drives, in TOML; standard output without it
         #[arg(short, long, value_name = "FILE.toml")]
         output: Option<PathBuf>,
+        /// Print one JSON document instead of text; needs -o
+        #[arg(long, requires = "output")]
+        json: bool,
     },
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     match arguments.action {
         Action::Show { name, form } => show(name.as_deref(), &form),
-        Action::Import { table, output } => import(&table, output.as_deref()),
+        Action::Import { table, output, json } => import(&table, output.as_deref(), json),
     }
 }
 
@@ -101,17 +105,29 @@ fn columns() -> String {
     text
 }
 
-fn import(table: &Path, output: Option<&Path>) -> Result<(), Error> {
+/// Result of an import.
+#[derive(Serialize)]
+struct Imported {
+    /// Path of the file of drives.
+    file: String,
+    /// Names of the drives in the file, for commands.
+    drives: Vec<String>,
+}
+
+fn import(table: &Path, output: Option<&Path>, json: bool) -> Result<(), Error> {
     let name = table.display().to_string();
     let read = if name == "-" { std::io::read_to_string(std::io::stdin()) } else { fs::read_to_string(table) };
     let text = read.map_err(|error| {
         Error::new(format!("{name}: {error}: expected a CSV file; `bimetal catalog import --help` lists its columns"))
     })?;
-    let toml = toml::to_string(&from_csv(&text, &name)?)?;
+    let drives = from_csv(&text, &name)?;
+    let toml = toml::to_string(&drives)?;
     let Some(output) = output else { return print(&toml) };
     let mut file = OutputFile::create(output)?;
     file.write_all(toml.as_bytes())?;
-    file.finish()
+    file.finish()?;
+    let (file, drives) = (output.display().to_string(), drives.drives.into_iter().map(|drive| drive.name).collect());
+    if json { print_json("catalog-import", &Imported { file, drives }) } else { Ok(()) }
 }
 
 fn json(entries: &[Entry<'_>], today: i64) -> Result<String, Error> {

@@ -16,9 +16,9 @@ macro_rules! schemas {
 }
 
 schemas! {
-    "acknowledge", "analyze", "attach", "catalog", "check", "compare", "compare-traces", "convert", "create",
+    "acknowledge", "analyze", "attach", "catalog", "catalog-import", "check", "compare", "compare-traces", "convert", "create",
     "detach", "drain", "extract", "fault", "fleet", "formats", "generate", "mrc", "optimize", "place", "plan",
-    "profiles", "replay", "reproduce", "reproduce-experiment", "rescue", "resize", "schemes", "set", "simulate",
+    "profiles", "replay", "reproduce", "reproduce-experiment", "rescue", "resize", "schemes", "serve", "set", "simulate",
     "status", "sweep", "sweep-merge", "sweep-run", "sweep-status", "trace", "upgrade", "validate",
 }
 

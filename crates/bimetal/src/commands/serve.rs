@@ -16,10 +16,12 @@ use bimetal_volumes::find::find;
 use bimetal_volumes::memory::refuse_too_little;
 use bimetal_volumes::plan::Plan;
 use clap::Args;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::files::{file_extents, refuse_map_beyond};
-use crate::output::{note, print};
+use crate::options::JsonOption;
+use crate::output::{Versioned, note, print};
 use crate::progress::Progress;
 use crate::target::{control, let_go, run_time};
 
@@ -30,7 +32,8 @@ const SCRUB_RATE_MIN: Bytes = Bytes::from_kib(64);
 
 /// Serve a volume as a block device, by the NBD protocol
 ///
-/// Prints `ready NAME URI` when clients can connect. `bimetal status`, `drain` and other commands
+/// Prints `ready NAME URI` when clients can connect, with --json a JSON document on one line for
+/// each address. `bimetal status`, `drain` and other commands
 /// then ask the server. SIGTERM or Ctrl-C completes every request, makes all writes durable and
 /// stops. A second signal stops at once, and loses no more than a power cut would.
 #[derive(Debug, Args)]
@@ -94,6 +97,8 @@ pub(crate) struct Arguments {
     /// Serve the remaining content, and give up content that is lost
     #[arg(long)]
     accept_loss: bool,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 /// Reads a number of clients.
@@ -235,11 +240,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         let url = server.metrics(address)?;
         note(format_args!("metrics of '{name}' are at {url}"));
     }
-    let _device = if arguments.ublk { Some(block_device(&mut server, &name)?) } else { None };
+    let _device = if arguments.ublk { Some(block_device(&mut server, &name, arguments.json.json)?) } else { None };
     let endpoints = if arguments.nbd.is_empty() { vec![own_socket(&name)?] } else { arguments.nbd };
     for endpoint in &endpoints {
         let uri = server.listen(endpoint)?;
-        print(&format!("ready {} {uri}\n", name))?;
+        print(&ready(&name, &uri.to_string(), arguments.json.json)?)?;
     }
     let summary = server.run()?;
     let drained = let_go(&held, &summary)?;
@@ -311,15 +316,32 @@ fn has_ublk() -> Result<(), Error> {
     ))
 }
 
+/// Address at which clients can connect.
+#[derive(Serialize)]
+struct Ready<'a> {
+    /// Name of the volume.
+    volume: &'a str,
+    /// Address for clients, or the path of a block device.
+    uri: &'a str,
+}
+
+/// Returns the line that tells that clients can connect.
+fn ready(volume: &str, uri: &str, json: bool) -> Result<String, Error> {
+    match json {
+        true => Ok(serde_json::to_string(&Versioned::new("serve", &Ready { volume, uri }))? + "\n"),
+        false => Ok(format!("ready {volume} {uri}\n")),
+    }
+}
+
 /// Makes a block device of the kernel, which prints a `ready` line like an endpoint.
 #[cfg(feature = "ublk")]
-fn block_device(server: &mut Server, name: &str) -> Result<bimetal_serve::ublk::Device, Error> {
+fn block_device(server: &mut Server, name: &str, json: bool) -> Result<bimetal_serve::ublk::Device, Error> {
     use bimetal_serve::ublk::{Device, QUEUES};
     let lines = (0..QUEUES).map(|_| server.connect()).collect::<Result<_, _>>()?;
     let (handle, name) = (server.handle(), name.to_owned());
     let ready = move |outcome: Result<String, _>| match outcome {
         // The reader of standard output may have gone.
-        Ok(path) => drop(print(&format!("ready {name} {path}\n"))),
+        Ok(path) => drop(ready(&name, &path, json).and_then(|line| print(&line))),
         Err(error) => {
             crate::output::note(format!("no block device: {error}"));
             let _ = handle.stop();
@@ -329,7 +351,7 @@ fn block_device(server: &mut Server, name: &str) -> Result<bimetal_serve::ublk::
 }
 
 #[cfg(not(feature = "ublk"))]
-fn block_device(_: &mut Server, _: &str) -> Result<(), Error> {
+fn block_device(_: &mut Server, _: &str, _: bool) -> Result<(), Error> {
     has_ublk()
 }
 
