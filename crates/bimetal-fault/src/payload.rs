@@ -48,7 +48,7 @@ impl Sector {
         }
     }
 
-    /// Returns the bytes of a sector of metadata.
+    /// Returns the content of a sector of metadata.
     pub fn metadata(&self) -> Option<&[u8]> {
         let Self::Metadata { bytes, at } = self else { return None };
         let start = *at as usize * SECTOR_BYTES as usize;

@@ -60,7 +60,7 @@ impl Request {
 
 /// Value that a read found in a sector whose newest change is in doubt or failed.
 struct Pin {
-    /// Newest change of the sector at that time, as a link.
+    /// Link to the newest change of the sector at the time of the read.
     link: u32,
     value: Sector,
     /// Moment of the read.

@@ -109,7 +109,7 @@ impl Pace {
         }
     }
 
-    /// Returns the largest number of requests under way.
+    /// Returns the largest number of requests that may be under way.
     fn room(&self) -> usize {
         match self.issue {
             Issue::Timed { .. } | Issue::Think { .. } => UNDER_WAY_MAX,

@@ -88,7 +88,8 @@ pub enum AttachError {
     },
     /// Only a simulation can follow a setting of the volume.
     #[error(
-        "volume '{name}': only a simulation can do that: {reason}: `bimetal set {name} KEY=VALUE` changes the volume"
+        "volume '{name}': only a simulation can follow this setting: {reason}. `bimetal set {name} KEY=VALUE` changes the \
+         setting"
     )]
     OnlySimulated {
         /// Name of the volume.

@@ -30,7 +30,7 @@ pub enum SetError {
         value: String,
     },
     /// The setting is possible in simulations only.
-    #[error("{key}={value}: only a simulation can do that: {reason}")]
+    #[error("{key}={value}: only a simulation can follow this setting: {reason}")]
     OnlySimulated {
         /// Name of the parameter.
         key: String,

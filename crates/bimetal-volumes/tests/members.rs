@@ -359,7 +359,8 @@ fn volume_leaves_a_simulated_setting_without_a_drain() {
         volume("levelled", "mixedstore", &ssd, &hdd);
         let needs = |key: &str, value: &str| needs_clean(&find("levelled").expect("found").assembly.label, key, value);
         let refused = |value: &str| needs("wear_levelling", value).expect_err("refused").to_string();
-        let reason = "wear_levelling=adaptive: only a simulation can do that: with wear_levelling=adaptive ";
+        let reason =
+            "wear_levelling=adaptive: only a simulation can follow this setting: with wear_levelling=adaptive ";
         assert!(refused("adaptive").starts_with(reason), "{}", refused("adaptive"));
         let mut held = Held::take(&find("levelled").expect("found")).expect("taken");
         keep(&mut held, "wear_levelling", "adaptive").expect("written as the earlier build did");

@@ -37,7 +37,8 @@ pub(crate) fn refuse_other_map(check: &MapCheck, path: &Path, trace: &str, devic
     )))
 }
 
-/// Returns `extents` of the map `files` with the lines of their paths in the file `list`.
+/// Returns `extents` of the map `files`, each with the number of the line in the file `list` that
+/// names the extent's path.
 fn listed(mut extents: Vec<FileExtent>, files: &Path, list: &Path) -> Result<Vec<FileExtent>, Error> {
     let shown = list.display();
     let text =

@@ -207,8 +207,8 @@ impl TraceWorkload {
         self.kept = Kept::up_to(bytes);
     }
 
-    /// Sets the alignment and the times with which the trace is played from now on. Returns
-    /// findings about the alignment and the times.
+    /// Sets the shift of addresses and the treatment of arrival times with which the trace is
+    /// played from now on. Returns findings about the alignment and the times.
     ///
     /// # Errors
     /// The trace cannot be read.

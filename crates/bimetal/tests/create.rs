@@ -327,11 +327,14 @@ fn wrong_drives_and_settings_are_named() {
         ("griffin --ssd ssd.img --hdd none.img", "(a file is made with: truncate -s 64G none.img)"),
         ("griffin --ssd ssd.img --hdd tiny.img", "the hdd drive of 0 B is too small"),
         ("griffin --ssd ssd.img --hdd hdd.img --set timeot=3s", "griffin has no parameter 'timeot'"),
-        ("griffin --ssd ssd.img --hdd hdd.img --set migration=instant", "only a simulation can do that"),
-        ("smart-response --ssd ssd.img --hdd hdd.img --set replacement=belady", "only a simulation can do that"),
+        ("griffin --ssd ssd.img --hdd hdd.img --set migration=instant", "only a simulation can follow this setting"),
+        (
+            "smart-response --ssd ssd.img --hdd hdd.img --set replacement=belady",
+            "only a simulation can follow this setting",
+        ),
         (
             "hybrid-disk --ssd ssd.img --hdd hdd.img --set in_place=on",
-            "only a simulation can do that: with in_place=on a block is overwritten at its place on flash and no journal",
+            "only a simulation can follow this setting: with in_place=on a block is overwritten at its place on flash and no journal",
         ),
         (
             "mixedstore --ssd ssd.img --hdd hdd.img --set wear_levelling=adaptive",
@@ -343,7 +346,7 @@ fn wrong_drives_and_settings_are_named() {
         ),
         (
             "combo --ssd ssd.img --hdd hdd.img --set strategy=access --set moves=instant",
-            "only a simulation can do that",
+            "only a simulation can follow this setting",
         ),
         ("os-managed --ssd ssd.img --hdd hdd.img --set metadata=on", "expected --files MAP.csv beside it"),
         (

@@ -260,7 +260,8 @@ fn served_volume_refuses_settings_of_simulations() {
         place.file("hdd", 128);
         place.succeed(&format!("create tank --force --scheme {scheme} --ssd ssd --hdd hdd"));
         let refused = || place.refuse(&format!("set tank {setting}"));
-        let is_refused = |text: &str| text.contains("only a simulation can do that") && text.contains(expected);
+        let is_refused =
+            |text: &str| text.contains("only a simulation can follow this setting") && text.contains(expected);
         let running = place.serve("serve tank");
         assert!(is_refused(&refused()), "{}", refused());
         assert_eq!(running.terminate(), 0);

@@ -35,8 +35,8 @@ pub enum PageError {
     Record(u16),
 }
 
-/// Returns an empty page of the kind `magic` of the volume `volume`; the caller fills all other
-/// bytes.
+/// Returns an empty page of the kind `magic` of the volume `volume`. The caller writes the rest of
+/// the page, and then seals the page.
 pub(crate) fn begin(magic: u32, volume: u64) -> Page {
     let mut page = [0; PAGE_BYTES];
     let head = head_mut(&mut page);

@@ -411,8 +411,8 @@ mod tests {
         assert!(bench.volume.statistics().bypassed_blocks[&Reason::SEQUENTIAL] > 20 * 64);
     }
 
-    /// After the delay `writeback_delay`, write-back keeps dirty blocks below their share. An idle
-    /// disk takes all dirty blocks, and clean copies stay cached.
+    /// Once `writeback_delay` has passed, write-back keeps the dirty blocks below their share of
+    /// the cache. An idle disk takes all dirty blocks, and clean copies stay cached.
     #[test]
     fn dirty_blocks_stay_below_their_share_after_the_delay() {
         let mut bench = Bench::new("bcache", &[]);

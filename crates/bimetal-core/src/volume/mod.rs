@@ -193,7 +193,7 @@ pub enum VolumeError {
     #[error(transparent)]
     Scheme(#[from] SchemeError),
     /// Only a simulation can follow the settings, for the given reason.
-    #[error("only a simulation can do that: {0}")]
+    #[error("only a simulation can follow this setting: {0}")]
     OnlySimulated(&'static str),
     /// More blocks than the block map can name.
     #[error(

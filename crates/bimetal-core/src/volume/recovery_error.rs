@@ -29,7 +29,7 @@ pub enum RecoveryError {
         migrating: bool,
     },
     /// A member is missing or was taken out, and the other members have everything.
-    #[error("member {} ({}) is missing or was taken out, and the other members have everything", member.0, role.name())]
+    #[error("member {} ({}) is missing or was taken out, and is not needed: the other members have all content", member.0, role.name())]
     LeftOut {
         /// The member.
         member: MemberId,

@@ -62,7 +62,7 @@ pub struct HddProfile {
     pub seek_track_to_track_ms: Option<f64>,
     /// Average seek time over all pairs of different cylinders, for reads.
     pub seek_average_ms: Option<f64>,
-    /// Seek time over all cylinders, for reads.
+    /// Time of a seek from the first cylinder to the last, for reads.
     pub seek_full_stroke_ms: Option<f64>,
     /// Measured points of the seek curve, instead of the three seek times: cylinders and
     /// milliseconds, in order of distance. The curve is straight between two points, and after the
@@ -167,13 +167,14 @@ pub struct ZoneFigures {
     /// Number of sectors at the start of the zone that have no address.
     #[serde(default)]
     pub reserved: u64,
-    /// Number of spare sectors (tracks, with `sparing = "tracks"`) in each unit of spares.
+    /// Number of spare sectors, or tracks with `sparing = "tracks"`, in each unit of spares.
     #[serde(default)]
     pub spares: u64,
-    /// Bad sectors (tracks) that are skipped, counted from the start of the zone, in order.
+    /// Bad sectors, or tracks with `sparing = "tracks"`, that are skipped, counted from the start
+    /// of the zone, in order.
     #[serde(default)]
     pub slips: Vec<u64>,
-    /// Bad sectors (tracks) whose address is remapped, each with its replacement.
+    /// Bad sectors, or tracks, whose address is remapped, each with its replacement.
     #[serde(default)]
     pub remaps: Vec<(u64, u64)>,
 }

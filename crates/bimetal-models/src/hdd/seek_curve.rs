@@ -16,8 +16,8 @@ pub enum SeekCurve {
 }
 
 impl SeekCurve {
-    /// Returns the curve that `profile` gives for writes or reads, on an arm with `cylinders`
-    /// cylinders.
+    /// Returns the seek times over distances that `profile` gives for writes or reads, on an arm
+    /// with `cylinders` cylinders.
     ///
     /// # Errors
     /// Refuses a profile without seek times, with two kinds of seek times, or with times through

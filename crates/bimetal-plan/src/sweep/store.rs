@@ -264,8 +264,8 @@ impl Store {
         plans.filter_map(Result::transpose).collect()
     }
 
-    /// Writes a plan. Plans of any grid with another engine, or other content of a file, go.
-    /// Returns the plans that went.
+    /// Writes a plan. Plans of any grid that were made by another engine version, or of files whose
+    /// content has changed, are removed. Returns the plans that went.
     ///
     /// # Errors
     /// A plan cannot be read or written.

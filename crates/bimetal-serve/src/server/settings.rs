@@ -129,7 +129,7 @@ mod tests {
     /// refused it as a setting of simulations. The messages about `adaptive` differed, too.
     #[test]
     fn served_and_stopped_volumes_answer_alike() {
-        let refused = Some("only a simulation can do that");
+        let refused = Some("only a simulation can follow this setting");
         for (scheme, key, value, expected) in [
             ("mixedstore", "wear_levelling", "static", None),
             ("mixedstore", "wear_levelling", "adaptive", refused),

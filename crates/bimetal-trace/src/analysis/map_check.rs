@@ -33,7 +33,7 @@ const DOUBTED: f64 = 0.01;
 /// Size of the device's end that is searched for labels, and therefore left out.
 const SEARCHED: u64 = 1 << 20;
 
-/// Counts the reads of a trace that its own map cannot explain.
+/// Counts the reads of a trace that read space that is free in the map of files of the trace.
 #[derive(Debug)]
 pub struct MapCheck {
     /// Free ranges in bytes, by start.

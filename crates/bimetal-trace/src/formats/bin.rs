@@ -279,7 +279,7 @@ fn cut_off() -> Box<Bad> {
     Bad::form("record", b"", "a record or the end: the file is cut off").and_the_rest()
 }
 
-/// Bytes of a record after the control byte.
+/// The bytes of a record that follow its control byte.
 struct Record<'a> {
     rest: &'a [u8],
 }

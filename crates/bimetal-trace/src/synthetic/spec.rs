@@ -134,7 +134,7 @@ pub(super) fn arguments<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix(name)?.strip_prefix(':')
 }
 
-/// Deserialises a text of the command line, or a bare number in place of the text.
+/// Deserialises a value in the form of the command line, or a bare number.
 fn text_or_number<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -69,7 +69,7 @@ pub(super) struct CommitState {
     pub(super) up_to: Sequence,
     /// Set if the member with the records is present.
     pub(super) is_there: bool,
-    /// Set once all segments of a log are being written.
+    /// Set once the write of every segment of a log has been issued.
     pub(super) sealed: bool,
 }
 

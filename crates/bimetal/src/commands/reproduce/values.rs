@@ -16,7 +16,7 @@ pub(super) struct Value {
     pub(super) unit: &'static str,
     /// Value of the paper; null if its text has none.
     pub(super) paper: Option<f64>,
-    /// Our value; null if it is not finite, as the life of flash that is never erased.
+    /// Our value; null if it is not finite, such as the life of flash that is never erased.
     pub(super) ours: Option<f64>,
 }
 
