@@ -41,6 +41,10 @@ pub(super) enum Draining {
     Yes {
         detach: bool,
     },
+    /// Home has everything, and the drive with the slots is recording this fact.
+    Settling {
+        detach: bool,
+    },
     /// Home has everything, and the state that records this fact is being written.
     Announcing,
     Done,
@@ -53,7 +57,9 @@ enum Step {
     Wait,
     /// Move more content home.
     MoveHome,
-    /// Record that home has everything. Take the member with the slots out, if a `detach` was
+    /// Record on the drive with the slots that home has everything.
+    Settle,
+    /// Record on the homes that home has everything. Take the member with the slots out, if a `detach` was
     /// requested.
     Announce { detach: bool },
     /// The drain has reached its next state, and no other step is needed.
@@ -62,17 +68,19 @@ enum Step {
 
 impl Draining {
     /// Returns the next state of the drain, and the step to take. `at_home` is true if home has
-    /// everything. `is_told` is true if the homes durably record all facts that they have to
-    /// record.
-    fn next(self, is_moving: bool, at_home: impl Fn() -> bool, is_told: bool) -> (Self, Step) {
+    /// everything. `is_settled` is true if the drive with the slots records this fact. `is_told` is
+    /// true if the homes durably record all facts that they have to record.
+    fn next(self, is_moving: bool, at_home: impl Fn() -> bool, is_settled: bool, is_told: bool) -> (Self, Step) {
         match self {
             Self::Yes { .. } if is_moving => (self, Step::Wait),
-            Self::Yes { detach } if at_home() => (Self::Announcing, Step::Announce { detach }),
+            Self::Yes { detach } if at_home() => (Self::Settling { detach }, Step::Settle),
+            Self::Settling { detach } if !at_home() => (Self::Yes { detach }, Step::GoOn),
+            Self::Settling { detach } if is_settled => (Self::Announcing, Step::Announce { detach }),
             Self::Yes { .. } => (self, Step::MoveHome),
             // Content may have left home before the record was durable.
             Self::Announcing if is_told && !at_home() => (Self::Yes { detach: false }, Step::GoOn),
             Self::Announcing if is_told => (Self::Done, Step::GoOn),
-            Self::No | Self::Announcing | Self::Done => (self, Step::Wait),
+            Self::No | Self::Settling { .. } | Self::Announcing | Self::Done => (self, Step::Wait),
         }
     }
 }
@@ -107,7 +115,7 @@ impl<P: Payload> Volume<P> {
         match self.draining {
             Draining::No => Drain::Idle,
             Draining::Done => Drain::Done,
-            Draining::Yes { .. } | Draining::Announcing => {
+            Draining::Yes { .. } | Draining::Settling { .. } | Draining::Announcing => {
                 let blocks_left = u64::from(self.view.map.dirty_blocks());
                 let blocks_on_their_way = self.blocks_on_their_way().min(blocks_left);
                 Drain::UnderWay { blocks_left, blocks_on_their_way, failures: self.mover.pauses.failures() }
@@ -128,12 +136,17 @@ impl<P: Payload> Volume<P> {
     /// Takes the next step of a drain. Returns true if there was a step to take.
     pub(super) fn drain_on(&mut self) -> bool {
         let is_told = self.announcements.are_durable();
-        let (next, step) = self.draining.next(self.view.moving, || self.is_all_at_home(), is_told);
+        let is_settled = self.is_settled();
+        let (next, step) = self.draining.next(self.view.moving, || self.is_all_at_home(), is_settled, is_told);
         self.set_draining(next);
         match step {
             Step::Wait => false,
             Step::GoOn => true,
             Step::MoveHome => self.move_all_home(),
+            Step::Settle => {
+                self.settle();
+                true
+            }
             Step::Announce { detach } => {
                 // The state without `dirty` is written first. Otherwise a power cut could leave a
                 // home that records the member as detached and as needed.
@@ -230,19 +243,24 @@ mod tests {
 
     #[test]
     fn drain_moves_until_home_has_all_and_records_that() {
-        assert_eq!(DRAINS.next(true, || false, true), (DRAINS, Step::Wait), "a move is under way");
-        assert_eq!(DRAINS.next(false, || false, true), (DRAINS, Step::MoveHome));
-        assert_eq!(DRAINS.next(false, || true, true), (Draining::Announcing, Step::Announce { detach: true }));
-        assert_eq!(Draining::Announcing.next(false, || true, false), (Draining::Announcing, Step::Wait));
-        assert_eq!(Draining::Announcing.next(false, || true, true), (Draining::Done, Step::GoOn));
-        assert_eq!(Draining::Done.next(false, || false, true), (Draining::Done, Step::Wait));
-        assert_eq!(Draining::No.next(false, || true, true), (Draining::No, Step::Wait));
+        let settling = Draining::Settling { detach: true };
+        let next = |drain: Draining, at_home, is_settled, is_told| drain.next(false, || at_home, is_settled, is_told);
+        assert_eq!(DRAINS.next(true, || false, true, true), (DRAINS, Step::Wait), "a move is under way");
+        assert_eq!(next(DRAINS, false, true, true), (DRAINS, Step::MoveHome));
+        assert_eq!(next(DRAINS, true, true, true), (settling, Step::Settle));
+        assert_eq!(next(settling, true, false, true), (settling, Step::Wait));
+        assert_eq!(next(settling, false, true, true), (DRAINS, Step::GoOn), "content left home meanwhile");
+        assert_eq!(next(settling, true, true, true), (Draining::Announcing, Step::Announce { detach: true }));
+        assert_eq!(next(Draining::Announcing, true, true, false), (Draining::Announcing, Step::Wait));
+        assert_eq!(next(Draining::Announcing, true, true, true), (Draining::Done, Step::GoOn));
+        assert_eq!(next(Draining::Done, false, true, true), (Draining::Done, Step::Wait));
+        assert_eq!(next(Draining::No, true, true, true), (Draining::No, Step::Wait));
     }
 
     /// A write that was placed in a slot before the drain may end while the state is written.
     #[test]
     fn drain_goes_on_if_content_left_home_meanwhile() {
         let again = Draining::Yes { detach: false };
-        assert_eq!(Draining::Announcing.next(false, || false, true), (again, Step::GoOn));
+        assert_eq!(Draining::Announcing.next(false, || false, true, true), (again, Step::GoOn));
     }
 }

@@ -66,6 +66,7 @@ mod scrub;
 mod scrub_copies;
 mod scrub_home;
 mod scrub_pages;
+mod settle;
 mod shared_blocks;
 mod slots;
 mod space;
@@ -485,11 +486,19 @@ impl<P: Payload> Volume<P> {
                 self.begin_discard();
             } else if self.note_at().is_some_and(|at| at <= self.view.now) {
                 self.begin_note();
-            } else if !(self.refusal_on() || self.drain_on() || self.close_on() || self.scrub_on() || self.work()) {
+            } else if !(self.refusal_on()
+                || self.settle_on()
+                || self.drain_on()
+                || self.close_on()
+                || self.scrub_on()
+                || self.work())
+            {
                 break;
             }
         }
-        self.mover.dirty_since.note(self.view.map.dirty_blocks() > 0, self.view.now);
+        if self.mover.dirty_since.note(self.view.map.dirty_blocks() > 0, self.view.now) {
+            self.settle_later();
+        }
         if cfg!(debug_assertions) {
             self.check_invariants();
         }

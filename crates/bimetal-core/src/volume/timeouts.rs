@@ -19,6 +19,8 @@ pub enum TimeoutReason {
     Discard,
     /// A note that the last flush has ended is written.
     Note,
+    /// The drive with the slots records that home has everything.
+    Settle,
     /// The rate of the scrub allows its next read.
     Scrub,
 }
@@ -38,7 +40,7 @@ impl<P: Payload> Volume<P> {
     }
 
     #[inline]
-    fn timeouts(&self) -> [(Option<Nanoseconds>, TimeoutReason); 7] {
+    fn timeouts(&self) -> [(Option<Nanoseconds>, TimeoutReason); 8] {
         let scheme = if self.is_closing() { None } else { self.decider.scheme.next_timeout(&self.view) };
         [
             (scheme, TimeoutReason::Scheme),
@@ -47,6 +49,7 @@ impl<P: Payload> Volume<P> {
             (self.move_goes_on_at(), TimeoutReason::MoveGoesOn),
             (self.discard_at(), TimeoutReason::Discard),
             (self.note_at(), TimeoutReason::Note),
+            (self.settles_at(), TimeoutReason::Settle),
             (self.scrub_goes_on_at(), TimeoutReason::Scrub),
         ]
     }

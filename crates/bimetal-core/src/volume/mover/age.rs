@@ -14,14 +14,17 @@ pub(in crate::volume) enum DirtySince {
 }
 
 impl DirtySince {
-    /// Updates the age, given whether a block is `dirty` at `now`.
+    /// Updates the age, given whether a block is `dirty` at `now`. Returns true if the last dirty
+    /// block has come home.
     #[inline]
-    pub(in crate::volume) fn note(&mut self, dirty: bool, now: Nanoseconds) {
+    pub(in crate::volume) fn note(&mut self, dirty: bool, now: Nanoseconds) -> bool {
+        let ends = !dirty && *self != Self::Clean;
         *self = match *self {
             _ if !dirty => Self::Clean,
             Self::Clean => Self::At(now),
             since => since,
         };
+        ends
     }
 
     /// Returns the time since which content may be dirty, if that time is within this epoch.
@@ -42,7 +45,8 @@ mod tests {
         assert_eq!((since, since.time()), (DirtySince::Before, None));
         since.note(false, at(2));
         assert_eq!(since, DirtySince::Clean);
-        [3, 4].into_iter().for_each(|now| since.note(true, at(now)));
+        let ends = [(true, 3), (true, 4)].map(|(dirty, now)| since.note(dirty, at(now)));
+        assert_eq!(ends, [false, false]);
         assert_eq!(since.time(), Some(at(3)));
     }
 }

@@ -8,6 +8,7 @@ pub(super) mod pace;
 pub(super) mod pauses;
 pub(super) mod superseded;
 
+use super::settle::Settling;
 use super::tasks::TaskId;
 use crate::block::Block;
 use age::DirtySince;
@@ -26,6 +27,8 @@ pub(super) struct Mover {
     pub(super) pace: Pace,
     pub(super) superseded: Superseded,
     pub(super) dirty_since: DirtySince,
+    /// Records of moves that the drive with the slots is to make stable.
+    pub(super) settling: Option<Settling>,
 }
 
 impl Mover {
@@ -38,6 +41,7 @@ impl Mover {
             pace,
             superseded: Superseded::default(),
             dirty_since: DirtySince::Clean,
+            settling: None,
         }
     }
 
