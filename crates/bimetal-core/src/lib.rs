@@ -37,8 +37,8 @@
 //! let member = |role, mib| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
 //! let members = [member(Role::Ssd, 16), member(Role::Hdd, 64)];
 //! let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-//! let mut volume =
-//!     Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[1, 2] })?;
+//! let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1, drives: &[1, 2] };
+//! let mut volume = Volume::new(&config)?;
 //!
 //! let mut now = Nanoseconds::ZERO;
 //! let mut operations = Vec::new();

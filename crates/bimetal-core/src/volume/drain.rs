@@ -59,8 +59,8 @@ enum Step {
     MoveHome,
     /// Record on the drive with the slots that home has everything.
     Settle,
-    /// Record on the homes that home has everything. Take the member with the slots out, if a `detach` was
-    /// requested.
+    /// Record on the homes that home has everything. Take the member with the slots out, if a
+    /// `detach` was requested.
     Announce { detach: bool },
     /// The drain has reached its next state, and no other step is needed.
     GoOn,
