@@ -25,6 +25,8 @@ pub struct Survey {
     pub reads: u64,
     /// Number of writes, write-zeroes included.
     pub writes: u64,
+    /// Number of writes that must be stable when they complete.
+    pub forced_writes: u64,
     /// Number of flushes.
     pub flushes: u64,
     /// Number of discards.
@@ -154,6 +156,7 @@ impl Surveyor {
             }
             OpKind::Write | OpKind::WriteZeroes => {
                 survey.writes += 1;
+                survey.forced_writes += u64::from(request.fua);
                 survey.write_bytes += request.range.len.bytes();
                 self.count_burst(request);
             }

@@ -16,6 +16,7 @@ mod no_responses;
 mod no_times;
 mod of_trace;
 mod part_of_addresses;
+mod part_of_disk;
 mod partial_blocks;
 mod queue_events;
 mod saturated;
@@ -112,6 +113,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
         Replay::Closed { .. } => {}
     }
     findings.extend(part_of_addresses::of(runs, capacity, address_end(survey)));
+    findings.extend(part_of_disk::of(runs, capacity, address_end(survey)));
     findings.extend(shingled::of(runs));
     findings.extend(volatile_cache::of(survey, runs));
     findings.extend(flushes::of(survey, runs));

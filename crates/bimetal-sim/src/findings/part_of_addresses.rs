@@ -13,7 +13,7 @@ use crate::setup::Sizing;
 
 /// Ratio of the volume's size to the addresses that the trace accesses. From this ratio on, nothing
 /// is known about most of the volume's addresses.
-const LARGER: u64 = 2;
+pub(super) const LARGER: u64 = 2;
 
 /// Returns true if the figures of a scheme on a volume that must hold `capacity` depend on the
 /// place of the trace's accesses, which all lie below `address_end`.
@@ -44,7 +44,7 @@ pub(super) fn of(runs: &[Run], capacity: Bytes, address_end: Bytes) -> Option<Fi
 }
 
 /// Returns a size in the units in which drives are sold.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let gb = bytes as f64 / 1e9;
     if gb < 0.95 {
         format!("{:.1} MB", bytes as f64 / 1e6)

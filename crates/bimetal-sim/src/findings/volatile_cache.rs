@@ -12,9 +12,9 @@ pub fn volatile_caches(run: &Run) -> impl Iterator<Item = &str> {
 }
 
 /// Returns true if a disk of the run answers writes before they are stable, and the trace has no
-/// flushes that wait for them.
+/// flushes that wait for them. Forced writes wait until they are stable.
 pub fn answers_before_stable(survey: &Survey, run: &Run) -> bool {
-    survey.flushes == 0 && survey.writes > 0 && volatile_caches(run).next().is_some()
+    survey.flushes == 0 && survey.writes > survey.forced_writes && volatile_caches(run).next().is_some()
 }
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
@@ -44,6 +44,8 @@ mod tests {
         assert_eq!(of(&survey(9, 0), &cached).map(|found| found.id), Some("volatile-cache".to_owned()));
         assert_eq!(of(&survey(9, 1), &cached), None, "flushes make writes stable");
         assert_eq!(of(&survey(0, 0), &cached), None, "nothing is written");
+        let forced = Survey { forced_writes: 9, ..survey(9, 0) };
+        assert_eq!(of(&forced, &cached), None, "each write waits until it is stable");
         assert_eq!(of(&survey(9, 0), &with("hdd.write_cache", "off (the profile's)")), None);
         assert_eq!(of(&survey(9, 0), &with("hdd.size", "on sale")), None);
     }
