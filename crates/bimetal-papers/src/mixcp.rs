@@ -431,7 +431,13 @@ impl Subject {
         let common = Choices { settings: settings.to_vec(), ..Choices::default() };
         let replay = Replay::Timed { speedup: 1.0 };
         let load = Load::read(&generated(averages, self.chosen, requests)?, &common, warmup, &|_| {})?;
-        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &KnownWear::default() };
+        let evaluator = Evaluator {
+            load: &load,
+            common: &common,
+            replay,
+            known_wear: &KnownWear::default(),
+            variation: Default::default(),
+        };
         match evaluator.run(&mixed_candidate(flash), Limits::default())? {
             Outcome::Done(figures) => Ok(figures),
             Outcome::Stopped { broken, .. } => Err(PaperError::Impossible(flash, broken)),

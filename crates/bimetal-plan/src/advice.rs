@@ -9,20 +9,20 @@ use bimetal_measure::text::{short, short_years};
 use bimetal_sim::findings::answered_by_faster_device;
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::limits::Limits;
-use bimetal_sim::results::Run;
 use bimetal_sim::simulator::{Replay, SimulationError};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::answer;
 use crate::budget::{Budget, Metric};
+use crate::conditions::condition_of;
 use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
 use crate::parts::Parts;
-use crate::power_cut::{CONDITION, caches_off, with_settings};
 use crate::proof::{Runs, refuted_by_life};
 use crate::think::WithThinkTimes;
+use crate::variation::Variation;
 
 /// Confidence in the answer.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -69,6 +69,8 @@ pub struct Spread {
     /// Set if the budget breaks once writes wait until they are stable: a volatile write cache
     /// answers them earlier, and a power cut may lose them.
     pub needs_volatile_cache: bool,
+    /// Set if the budget breaks once the data are spread over the whole volume.
+    pub needs_data_together: bool,
     /// Set if the budget limits a response time, and the trace has no times.
     #[serde(skip)]
     pub(crate) lacks_times: bool,
@@ -193,6 +195,7 @@ pub(crate) fn of_parts(
                 && budget.kept_by(short_end)
                 && !(is_timeless && budget.is_response_time()),
             needs_volatile_cache: false,
+            needs_data_together: false,
             lacks_times: is_timeless && budget.is_response_time(),
         });
     }
@@ -261,6 +264,7 @@ fn lifetime_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) 
         short_end: finite(short_end),
         proven: kept_in_second_half && budget.kept_by(short_end),
         needs_volatile_cache: false,
+        needs_data_together: false,
         lacks_times: false,
     }
 }
@@ -305,6 +309,7 @@ fn over_halves(budget: &Budget, predicted: Option<f64>, halves: &[Option<f64>], 
         short_end,
         proven: budget.kept_by(short_end),
         needs_volatile_cache: false,
+        needs_data_together: false,
         lacks_times: false,
     }
 }
@@ -365,13 +370,13 @@ impl Confidence {
         let windows = |spread: &Spread| spread.kept_in_windows.filter(|(kept, of)| kept < of && !spread.proven);
         let open = self.budgets.iter().filter(|spread| !spread.proven);
         let fewest = open.clone().map(windows).collect::<Option<Vec<_>>>().and_then(|kept| kept.into_iter().min());
-        let needs_cache = self.budgets.iter().any(|spread| spread.needs_volatile_cache);
-        match (self.proven, fewest) {
-            (true, _) if needs_cache => format!("kept, {CONDITION}"),
+        let verdict = match (self.proven, fewest) {
             (true, _) => "kept".to_owned(),
             (false, Some((kept, of))) => format!("kept in {kept} of {of} windows"),
-            (false, None) => NOT_PROVEN.to_owned(),
-        }
+            (false, None) => return NOT_PROVEN.to_owned(),
+        };
+        let needs = |wanted| self.budgets.iter().any(|spread| spread.needs(wanted));
+        under(verdict, condition_of(needs))
     }
 
     /// Returns the verdict. If budgets are not proven, each such budget follows with its reason.
@@ -386,6 +391,11 @@ impl Confidence {
     }
 }
 
+/// Returns a verdict under a condition.
+fn under(verdict: String, condition: Option<String>) -> String {
+    condition.map_or_else(|| verdict.clone(), |condition| format!("{verdict}, {condition}"))
+}
+
 impl Spread {
     /// Returns the lowest and the highest of all figures of which [`Self::short_end`] is the worst:
     /// over the whole trace, over each window, and over the second half.
@@ -398,11 +408,29 @@ impl Spread {
     /// Returns the verdict on the budget: kept, kept under a condition, kept in some windows, or
     /// not proven.
     pub fn verdict(&self) -> String {
-        match self.kept_in_windows {
-            _ if self.proven && self.needs_volatile_cache => format!("kept, {CONDITION}"),
+        let verdict = match self.kept_in_windows {
             _ if self.proven => "kept".to_owned(),
             Some((kept, of)) if kept < of => format!("kept in {kept} of {of} windows"),
-            _ => NOT_PROVEN.to_owned(),
+            _ => return NOT_PROVEN.to_owned(),
+        };
+        under(verdict, condition_of(|wanted| self.needs(wanted)))
+    }
+
+    /// Returns true if the budget breaks under `variation`.
+    fn needs(&self, variation: Variation) -> bool {
+        match variation {
+            Variation::Recorded => false,
+            Variation::ForcedWrites => self.needs_volatile_cache,
+            Variation::Spread => self.needs_data_together,
+        }
+    }
+
+    /// Notes that the budget breaks under `variation`, or not.
+    pub(crate) fn note(&mut self, variation: Variation, breaks: bool) {
+        match variation {
+            Variation::Recorded => {}
+            Variation::ForcedWrites => self.needs_volatile_cache = breaks,
+            Variation::Spread => self.needs_data_together = breaks,
         }
     }
 
@@ -488,16 +516,15 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
     notes
 }
 
-/// Computes the effects of a fifth more load, a fifth less load, half the SSD, and disks without a
-/// volatile write cache on `candidate`, whose run is `run`: on the budgeted figures of a run, or on
-/// the figure that `latency` names if no budget is given.
+/// Computes the effects of a fifth more load, a fifth less load, half the SSD, and the variations
+/// of the trace on `candidate`: on the budgeted figures of a run, or on the figure that `latency`
+/// names if no budget is given.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.
 pub fn sensitivity(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
-    run: &Run,
     budgets: &[Budget],
     latency: &Budget,
 ) -> Result<Vec<Sensitivity>, SimulationError> {
@@ -516,12 +543,12 @@ pub fn sensitivity(
         changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown)
     });
     let mut rows = rows.collect::<Result<Vec<Sensitivity>, SimulationError>>()?;
-    let caches = caches_off(&evaluator.load.survey, run);
-    if !caches.is_empty() {
-        let common = with_settings(evaluator.common, &caches);
-        let flags: Vec<String> = caches.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
-        let change = format!("writes that wait until they are stable ({})", flags.join(" "));
-        rows.push(changed(&Evaluator { common: &common, ..*evaluator }, change, candidate, budgets, &shown)?);
+    for variation in Variation::CHANGES {
+        let choices = candidate.choices(evaluator.common);
+        if variation.matters(candidate, evaluator.load, &choices) {
+            let change = variation.change().to_owned();
+            rows.push(changed(&Evaluator { variation, ..*evaluator }, change, candidate, budgets, &shown)?);
+        }
     }
     Ok(rows)
 }
@@ -671,6 +698,7 @@ mod tests {
             short_end: none,
             proven,
             needs_volatile_cache: false,
+            needs_data_together: false,
             lacks_times: false,
         }
     }

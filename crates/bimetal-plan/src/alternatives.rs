@@ -14,7 +14,6 @@ use bimetal_measure::text::price;
 use crate::Planned;
 use crate::answer::{disk_of, sentence, verdict};
 use crate::budget::Budget;
-use crate::power_cut::CONDITION;
 use crate::search::Tried;
 
 /// Text for an option that lasts longer.
@@ -151,8 +150,8 @@ pub(crate) fn cheapest_to_own(kept: &[Tried]) -> Option<&Tried> {
 /// Returns an option as a sentence. An option without a verdict has the condition under which it
 /// keeps the budgets.
 fn with_condition(tried: &Tried, latency: &Budget) -> String {
-    let needs_cache = tried.needs_volatile_cache() == Some(true) && verdict(tried).is_none();
-    let condition = if needs_cache { format!(": {CONDITION}") } else { String::new() };
+    let condition = tried.condition().filter(|_| verdict(tried).is_none());
+    let condition = condition.map_or_else(String::new, |condition| format!(": {condition}"));
     sentence(tried, latency) + &condition
 }
 

@@ -17,14 +17,16 @@ use crate::advice::{Confidence, NOT_PROVEN, Sensitivity, Spread};
 use crate::alternatives::YEARS_MAX;
 use crate::break_even::BreakEven;
 use crate::budget::{Budget, Metric};
+use crate::catalogue::Kind;
 use crate::catalogue::Offer;
 use crate::closest;
 use crate::create;
-use crate::drives::model::newer_price;
+use crate::drives::model::{newer_price, rise};
 use crate::evaluate::Figures;
 use crate::grid::Candidate;
 use crate::kernel;
 use crate::search::Tried;
+use crate::variation::Variation;
 
 /// Figures that describe every option, in addition to the figures that a budget limits.
 const PREDICTED: [&str; 18] = [
@@ -176,6 +178,9 @@ pub struct Described {
     /// Set if a budget breaks once writes wait until they are stable, so that the option keeps the
     /// budgets only if a power cut may lose the last writes; null if that was not found out.
     pub needs_volatile_cache: Option<bool>,
+    /// Set if a budget breaks once the data are spread over the whole volume, so that the option
+    /// keeps the budgets only if the data lie together on the disk; null if that was not found out.
+    pub needs_data_together: Option<bool>,
     /// Prices at which another way to build costs the same; given for the best option only.
     pub break_even: Vec<BreakEven>,
     /// Figures under the grown load; null without growth.
@@ -273,7 +278,8 @@ impl Described {
             predicted_range: figures.map(|figures| ranges(figures, budgets)).unwrap_or_default(),
             kept_in_windows: confidence.map(kept_in_windows).unwrap_or_default(),
             proven: tried.is_proven(),
-            needs_volatile_cache: tried.needs_volatile_cache(),
+            needs_volatile_cache: tried.needs(Variation::ForcedWrites),
+            needs_data_together: tried.needs(Variation::Spread),
             break_even: Vec::new(),
             predicted_when_grown: figures
                 .and_then(|figures| figures.grown.as_deref())
@@ -299,6 +305,20 @@ pub(crate) fn linux_breaks_budgets(broken: &kernel::BrokenInLinux, scheme: &str)
         remedy: None,
         share: None,
     }
+}
+
+/// Returns the finding that newer prices of drives for sale differ from the prices of the
+/// catalogue, whose oldest price is of `oldest`; `None` if no newer price is known.
+pub(crate) fn prices_have_changed(oldest: &str, kinds: &[Kind]) -> Option<Finding> {
+    let date = oldest.parse().ok()?;
+    let told: Vec<String> = kinds.iter().filter_map(|&kind| Some(rise(kind, date)?.told(kind))).collect();
+    (!told.is_empty()).then(|| Finding {
+        id: "prices-have-changed".to_owned(),
+        severity: "warning".to_owned(),
+        text: format!("The prices are old: {}.", told.join("; ")),
+        remedy: Some("`bimetal catalog import` takes prices of your own".to_owned()),
+        share: None,
+    })
 }
 
 /// Returns all parameters of the scheme.

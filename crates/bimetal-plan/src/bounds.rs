@@ -312,7 +312,8 @@ mod tests {
         let mut excluded = 0;
         let bounds = Bounds::of(load, common, TIMED, budgets, candidates);
         let known_wear = KnownWear::default();
-        let evaluator = Evaluator { load, common, replay: TIMED, known_wear: &known_wear };
+        let evaluator =
+            Evaluator { load, common, replay: TIMED, known_wear: &known_wear, variation: Default::default() };
         for candidate in candidates {
             let Some(reason) = bounds.excludes(candidate, budgets) else { continue };
             if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {

@@ -449,7 +449,8 @@ mod tests {
         let replay = Replay::Timed { speedup: 1.0 };
         let bounds = Bounds::of(&load, &common, replay, &budgets, &candidates);
         let (known_wear, simulations) = (KnownWear::default(), AtomicU64::new(0));
-        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let evaluator =
+            Evaluator { load: &load, common: &common, replay, known_wear: &known_wear, variation: Default::default() };
         let search = Search {
             evaluator: &evaluator,
             grown: None,

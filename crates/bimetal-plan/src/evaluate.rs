@@ -31,6 +31,7 @@ use crate::catalogue::Kind;
 use crate::grid::Candidate;
 use crate::parts::{Measured, Parts};
 use crate::proof::Refuted;
+use crate::variation::Variation;
 
 /// Beginning of the reason for options whose block map is too large for a plan.
 pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
@@ -170,8 +171,9 @@ pub struct Figures {
     pub confidence: Option<Box<Confidence>>,
     /// Reason for which the option is not proven, if a proof failed.
     pub refuted: Option<Refuted>,
-    /// Budgets that break once writes wait until they are stable; `None` if that was not found out.
-    pub broken_when_stable: Option<Vec<String>>,
+    /// Budgets that break under each variation of the trace that may change the figures; `None` if
+    /// that was not found out.
+    pub broken_when: Option<BTreeMap<Variation, Vec<String>>>,
     /// Worst ends of the ranges of budgeted figures, by the names of their budgets, if the plan
     /// uses the worst ends.
     pub short_ends: BTreeMap<String, f64>,
@@ -347,6 +349,8 @@ pub struct Evaluator<'a> {
     pub replay: Replay,
     /// Wear figures of drives that are already known.
     pub known_wear: &'a KnownWear,
+    /// Change of the requests in [runs](Self::run). Lifetimes are those of the recorded requests.
+    pub variation: Variation,
 }
 
 impl Evaluator<'_> {
@@ -462,7 +466,9 @@ impl Evaluator<'_> {
         };
         let play = Play { replay: self.replay, warmup_requests: self.load.warmup_requests, block_layer };
         let parts = self.load.parts().map(Parts::recorders).unwrap_or_default();
-        match simulate_within(&mut setup, self.load.requests.open()?, play, (limits, parts), &|_| {}) {
+        let varied = self.variation.of(&self.load.survey, choices);
+        let requests = self.load.requests.open()?.map(move |request| request.map(&varied));
+        match simulate_within(&mut setup, Box::new(requests), play, (limits, parts), &|_| {}) {
             Ok(mut measured) => {
                 let span = (measured.end - measured.start).as_seconds_f64();
                 let mut run = run_of(&setup, &measured, self.replay, RunSpeed::default());

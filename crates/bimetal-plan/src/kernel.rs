@@ -156,7 +156,13 @@ mod tests {
         let load = Load::read(&requests, &common, 0.0, &|_| {}).unwrap();
         let replay = Replay::Timed { speedup: 1.0 };
         let search = Search {
-            evaluator: &Evaluator { load: &load, common: &common, replay, known_wear: &known_wear },
+            evaluator: &Evaluator {
+                load: &load,
+                common: &common,
+                replay,
+                known_wear: &known_wear,
+                variation: Default::default(),
+            },
             bounds: &Bounds::of(&load, &common, replay, &[], &[]),
             grown: None,
             budgets: &[Budget::parse("p99<20ms").unwrap(), Budget::lifetime("1y").unwrap()],

@@ -26,6 +26,7 @@ mod bursts;
 pub mod catalogue;
 mod check;
 mod closest;
+pub mod conditions;
 pub mod create;
 pub mod drives;
 pub mod evaluate;
@@ -37,7 +38,6 @@ pub mod halves;
 pub mod kernel;
 pub mod mixcp;
 mod parts;
-pub mod power_cut;
 mod price_steps;
 mod progress;
 pub mod proof;
@@ -47,6 +47,7 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod think;
+pub mod variation;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,7 +75,6 @@ use check::check;
 use evaluate::{Evaluator, Load, MAP_TOO_LARGE, Outcome};
 use grid::Grid;
 use growth::{Growth, grown};
-use power_cut::CONDITION;
 use progress::Steps;
 pub use progress::{Progress, Stage};
 use proof::refuted_by_life;
@@ -332,7 +332,13 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let candidates = candidates_of(question, &load.survey)?;
     let options = candidates.len() as u64;
     let known_wear = KnownWear::default();
-    let evaluator = Evaluator { load, common: &question.common, replay: question.replay, known_wear: &known_wear };
+    let evaluator = Evaluator {
+        load,
+        common: &question.common,
+        replay: question.replay,
+        known_wear: &known_wear,
+        variation: Default::default(),
+    };
     let grown = question.growth.map(|growth| Ok::<_, WorkloadError>((grown_load(question, load, growth)?, growth)));
     let grown = grown.transpose()?;
     let grown_evaluator = grown.as_ref().map(|(load, _)| Evaluator { load, ..evaluator });
@@ -385,7 +391,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         confidence = Some(found);
         steps.over();
         let latency = search.first_response_budget();
-        sensitivity = advice::sensitivity(&evaluator, candidate, figures.run(), &question.budgets, &latency)?;
+        sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets, &latency)?;
         if question.growth.is_some() {
             sensitivity.iter_mut().for_each(|change| change.change += ", before growth");
         }
@@ -399,7 +405,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         sensitivity.push(advice::of_cheaper_options(found, &question.budgets, &search.first_response_budget()));
     }
     let (mut tried, kept) = sorted(&search, tried);
-    search.look_at_write_caches(&mut tried[..kept])?;
+    search.look_at_conditions(&mut tried[..kept])?;
     let noted = tried[..kept].first().and_then(|best| best.figures()?.confidence.as_deref().cloned());
     confidence = noted.or(confidence);
     let effort = Effort { options, ..Effort::default() };
@@ -409,6 +415,10 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         best.kernel_commands.clear();
         planned.answer.findings.push(answer::linux_breaks_budgets(&broken, &best.scheme));
     }
+    let offers = || planned.tried.iter().flat_map(|tried| &tried.candidate.drives);
+    let kinds = [Kind::Ssd, Kind::Hdd].into_iter().filter(|&kind| offers().any(|(_, offer)| offer.kind == kind));
+    let changed = answer::prices_have_changed(&planned.answer.catalogue.oldest_price, &kinds.collect::<Vec<_>>());
+    planned.answer.findings.extend(changed);
     (planned.answer.confidence, planned.answer.sensitivity) = (confidence, sensitivity);
     let hybrid = hybrid.and_then(|index| planned.tried.iter().find(|tried| tried.candidate.index == index));
     planned.answer.closest_hybrid =
@@ -468,7 +478,7 @@ fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Lo
 /// is set.
 fn keeps(tried: &Tried, budgets: &[Budget], holdout: bool) -> String {
     let by_life = || refuted_by_life(tried.figures()?, budgets);
-    let condition = if tried.needs_volatile_cache() == Some(true) { format!(", {CONDITION}") } else { String::new() };
+    let condition = tried.condition().map_or_else(String::new, |condition| format!(", {condition}"));
     match (tried.why_unproven().or_else(by_life), holdout) {
         (None, false) => format!("keeps the budgets{condition}"),
         (None, true) => format!("keeps the budgets over the first half{condition}"),

@@ -82,7 +82,8 @@ mod tests {
         let (common, known_wear) = (Choices::default(), KnownWear::default());
         let load = Load::read(&requests, &common, 0.0, &|_| {}).unwrap();
         let replay = Replay::Timed { speedup: 1.0 };
-        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let evaluator =
+            Evaluator { load: &load, common: &common, replay, known_wear: &known_wear, variation: Default::default() };
         let budgets = [Budget::parse("ssd_hit_ratio.read>0.9999").unwrap()];
         let schemes = [schemes::find("smart-response").unwrap()];
         let catalogue = Catalogue::parse(

@@ -216,7 +216,8 @@ mod tests {
         let (requests, common, known_wear) = (busy_at_the_end(), Choices::default(), KnownWear::default());
         let load = Load::read(&requests, &common, 0.0, &|_| {}).unwrap();
         let replay = Replay::Timed { speedup: 1.0 };
-        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let evaluator =
+            Evaluator { load: &load, common: &common, replay, known_wear: &known_wear, variation: Default::default() };
         let find = |scheme: &str, figure: &str, life: Option<(f64, f64)>| {
             let budgets = [Budget::parse(figure).unwrap(), Budget::lifetime("1y").unwrap()];
             let candidate = option(scheme);
@@ -252,7 +253,8 @@ mod tests {
         let (requests, common, known_wear) = (busy_at_the_end(), Choices::default(), KnownWear::default());
         let load = Load::read(&requests, &common, 0.0, &|_| {}).unwrap();
         let replay = Replay::Timed { speedup: 1.0 };
-        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let evaluator =
+            Evaluator { load: &load, common: &common, replay, known_wear: &known_wear, variation: Default::default() };
         let budgets = [Budget::parse("p90<25ms").unwrap()];
         let run = |limits| evaluator.run(&option("hdd-only"), limits).unwrap();
         let Outcome::Done(figures) = run(evaluator.limits(&budgets)) else {

@@ -819,7 +819,8 @@ mod tests {
         let (requests, common, known_wear) = (Vec::<Request>::new(), Choices::default(), KnownWear::default());
         let load = Load::read(&requests, &common, 0.0, &|_| {}).unwrap();
         let replay = Replay::Timed { speedup: 1.0 };
-        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let evaluator =
+            Evaluator { load: &load, common: &common, replay, known_wear: &known_wear, variation: Default::default() };
         let search = Search {
             evaluator: &evaluator,
             bounds: &Bounds::of(&load, &common, replay, &[], &[]),

@@ -2,11 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bimetal_core::units::counted;
 use bimetal_plan::answer::CatalogueNote;
 use bimetal_plan::catalogue::Kind;
 use bimetal_plan::drives::date::Date;
-use bimetal_plan::drives::model::{Rise, rise};
+use bimetal_plan::drives::model::rise;
 use bimetal_sim::results::{MemberFigures, Run};
 
 /// Age in days from which on prices are noted as old.
@@ -47,23 +46,12 @@ pub(crate) fn age_note(oldest: &str, kinds: &[Kind], today: i64) -> Option<Strin
     let date = oldest.parse::<Date>().ok()?;
     let age = date.age_days(today);
     (age >= OLD_DAYS).then(|| {
-        let newer: String = kinds.iter().filter_map(|&kind| Some(risen(&rise(kind, date)?, kind))).collect();
+        let newer: String =
+            kinds.iter().filter_map(|&kind| Some(format!("; {}", rise(kind, date)?.told(kind)))).collect();
         format!(
             "the oldest price is of {oldest}, {age} days ago{newer} (`bimetal catalog import` takes prices of your own)"
         )
     })
-}
-
-/// Returns how far newer prices of drives differ, like `; 2 SSDs for sale cost 1.5 to 2.2 times as
-/// much on 2026-02 as on 2025-07-23`.
-fn risen(rise: &Rise, kind: Kind) -> String {
-    let Rise { drives, ratios: [least, most], dates: [since, newest] } = rise;
-    let times = match (format!("{least:.1}"), format!("{most:.1}")) {
-        (least, most) if least == most => least,
-        (least, most) => format!("{least} to {most}"),
-    };
-    let noun = if kind == Kind::Ssd { "SSD" } else { "disk" };
-    format!("; {} for sale cost {times} times as much on {newest} as on {since}", counted(*drives as u64, noun))
 }
 
 /// Returns the kinds of the drives in `runs`.
@@ -116,11 +104,6 @@ mod tests {
 
     #[test]
     fn newer_prices_are_told_with_their_ratio() {
-        let dates: [Date; 2] = ["2025-07", "2026-02"].map(|text| text.parse().unwrap());
-        let text = "; 2 SSDs for sale cost 1.5 to 2.2 times as much on 2026-02 as on 2025-07";
-        assert_eq!(risen(&Rise { drives: 2, ratios: [1.505, 2.18], dates }, Kind::Ssd), text);
-        let text = "; 1 disk for sale cost 0.9 times as much on 2026-02 as on 2025-07";
-        assert_eq!(risen(&Rise { drives: 1, ratios: [0.9; 2], dates }, Kind::Hdd), text);
         // Prices that are older than the prices of a list of one's own are not told.
         let note = |oldest| age_note(oldest, &[Kind::Ssd, Kind::Hdd], i64::from(u16::MAX)).unwrap();
         assert!(note("2025-07-23").contains("SSDs for sale") && note("2025-07-23").contains("disks for sale"));

@@ -186,8 +186,9 @@ impl GeometryRequest {
         let mut geometry = Geometry { logical_units: units as u32, ..self.shape() };
         let physical = (units as f64 / (1.0 - self.spare_factor)).ceil() as u64;
         if physical >= u64::from(u32::MAX) {
+            let terabytes = f64::from(u32::MAX - 1) * (1.0 - self.spare_factor) * self.unit_bytes as f64 / 1e12;
             let expected = format!(
-                "flash of at most {} mapping units of {}, spare area included",
+                "at most {terabytes:.1} TB: the model has at most {} mapping units of {}, spare area included",
                 u32::MAX - 1,
                 Bytes(self.unit_bytes)
             );

@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use bimetal_core::units::Bytes;
+use bimetal_core::units::{Bytes, counted};
 use bimetal_models::flash::FlashProfile;
 use bimetal_models::hdd::HddProfile;
 use bimetal_models::profile::{Body, Further, Price, Profile};
@@ -115,6 +115,20 @@ pub struct Rise {
     pub ratios: [f64; 2],
     /// Date of the oldest of the prices that count, and of the newest of the newer prices.
     pub dates: [Date; 2],
+}
+
+impl Rise {
+    /// Returns how far newer prices of drives of `kind` differ, like `2 SSDs for sale cost 1.5 to
+    /// 2.2 times as much on 2026-02 as on 2025-07-23`.
+    pub fn told(&self, kind: Kind) -> String {
+        let Self { drives, ratios: [least, most], dates: [since, newest] } = self;
+        let times = match (format!("{least:.1}"), format!("{most:.1}")) {
+            (least, most) if least == most => least,
+            (least, most) => format!("{least} to {most}"),
+        };
+        let noun = if kind == Kind::Ssd { "SSD" } else { "disk" };
+        format!("{} for sale cost {times} times as much on {newest} as on {since}", counted(*drives as u64, noun))
+    }
 }
 
 /// Returns how much more or less the drives of a kind cost that have a price newer than `after`,
@@ -534,6 +548,15 @@ pub fn sizes_on_sale(name: &str) -> Vec<OnSale> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn newer_prices_are_told_with_their_ratio() {
+        let dates: [Date; 2] = ["2025-07", "2026-02"].map(|text| text.parse().unwrap());
+        let text = "2 SSDs for sale cost 1.5 to 2.2 times as much on 2026-02 as on 2025-07";
+        assert_eq!(Rise { drives: 2, ratios: [1.505, 2.18], dates }.told(Kind::Ssd), text);
+        let text = "1 disk for sale cost 0.9 times as much on 2026-02 as on 2025-07";
+        assert_eq!(Rise { drives: 1, ratios: [0.9; 2], dates }.told(Kind::Hdd), text);
+    }
     use crate::drives::import;
     use bimetal_models::endurance::Endurance;
     use bimetal_models::profile::Body;

@@ -101,8 +101,13 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let tried: Vec<Tried> =
         options.into_iter().map(|(candidate, known)| asked.judge(candidate, known, &models)).collect();
     let known_wear = KnownWear::default();
-    let evaluator =
-        Evaluator { load: &load, common: &question.common, replay: question.replay, known_wear: &known_wear };
+    let evaluator = Evaluator {
+        load: &load,
+        common: &question.common,
+        replay: question.replay,
+        known_wear: &known_wear,
+        variation: Default::default(),
+    };
     let bounds = Bounds::of(&load, &question.common, question.replay, &[], &[]);
     let search = Search {
         evaluator: &evaluator,

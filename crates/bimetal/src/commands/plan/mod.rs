@@ -15,7 +15,7 @@ use bimetal_plan::break_even;
 use bimetal_plan::budget::{Budget, Metric};
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
 use bimetal_plan::create;
-use bimetal_plan::evaluate::{Figures, Outcome};
+use bimetal_plan::evaluate::{Figures, Outcome, is_too_small};
 use bimetal_plan::growth::Growth;
 use bimetal_plan::search::Tried;
 use bimetal_plan::{PlanError, Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
@@ -247,10 +247,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
               --lifetime 5y for an SSD that lasts",
         );
     }
-    let offers = || planned.tried.iter().flat_map(|tried| &tried.candidate.drives);
-    let kinds = [Kind::Ssd, Kind::Hdd].into_iter().filter(|&kind| offers().any(|(_, offer)| offer.kind == kind));
-    let oldest = &planned.answer.catalogue.oldest_price;
-    if let Some(age) = prices::age_note(oldest, &kinds.collect::<Vec<_>>(), prices::today()) {
+    // A finding tells how prices have changed since.
+    if let Some(age) = prices::age_note(&planned.answer.catalogue.oldest_price, &[], prices::today()) {
         note(age);
     }
     if let Some(path) = &arguments.report {
@@ -271,8 +269,12 @@ fn no_flash_alone(planned: &Planned) -> Option<&str> {
         Some(Outcome::Impossible(why)) => Some(why.as_str()),
         _ => None,
     });
-    let first = reasons.next()??;
-    reasons.all(|reason| reason.is_some()).then_some(first)
+    let mut best = reasons.next()??;
+    for reason in reasons {
+        // The size of one drive is no reason where several drives are sold.
+        best = if is_too_small(best) { reason? } else { reason.map(|_| best)? };
+    }
+    Some(best)
 }
 
 fn budgets_of(arguments: &Arguments) -> Result<Vec<Budget>, Error> {
@@ -489,7 +491,7 @@ fn advice(planned: &Planned) -> String {
     let answer = &planned.answer;
     let mut text = String::new();
     for command in answer.best.iter().flat_map(|best| &best.kernel_commands) {
-        let _ = writeln!(text, "similar in Linux: {command}");
+        let _ = writeln!(text, "similar in Linux, with other figures: {command}");
     }
     // Without budgets there may be nothing to say.
     let says = |confidence: &&Confidence| !(confidence.budgets.is_empty() && confidence.notes.is_empty());
@@ -519,7 +521,7 @@ fn advice(planned: &Planned) -> String {
         let _ = writeln!(text, "\npurchase prices that would change it, each alone:\n  {}", prices.join("\n  "));
     }
     if !answer.sensitivity.is_empty() {
-        text.push_str("\nwhat would change it:\n");
+        text.push_str("\nwhat would change it, over the whole trace:\n");
     }
     for change in &answer.sensitivity {
         let figures = change.figures.iter().map(|(name, value)| format!("{name} {}", planned.show(name, *value)));
