@@ -309,8 +309,8 @@ fn cache_that_home_does_not_need_begins_empty_when_damaged() {
             story.volume().drain(now, false);
             story.answer(ALL);
             assert_eq!(story.volume().view().map.dirty_blocks(), 0);
-            // The drain sends these writes home. A checkpoint has emptied the ring before: the writes
-            // leave several pages in the ring.
+            // The drain sends these writes home. A checkpoint has emptied the ring before, so the
+            // writes leave several pages in the ring.
             for block in [3, 7, 2, 9, 4] {
                 written[block] = story.write(block as u64 * 8, 8);
                 story.flush();

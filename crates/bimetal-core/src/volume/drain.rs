@@ -136,7 +136,8 @@ impl<P: Payload> Volume<P> {
     /// Takes the next step of a drain. Returns true if there was a step to take.
     pub(super) fn drain_on(&mut self) -> bool {
         let is_told = self.announcements.are_durable();
-        let is_settled = self.is_settled();
+        // A volume that closes settles nothing. The next start goes on with the drain.
+        let is_settled = self.is_settled() && !self.is_closing();
         let (next, step) = self.draining.next(self.view.moving, || self.is_all_at_home(), is_settled, is_told);
         self.set_draining(next);
         match step {

@@ -9,7 +9,8 @@
 //!
 //! A drain waits for both before the homes record that no slot is needed. Without a drain, both
 //! follow [`SETTLE_AFTER`] after the last dirty block has come home: blocks that come home one
-//! after the other share one commit. Simulations without data settle nothing.
+//! after the other share one commit. A log is settled by the superblock that ends a migration.
+//! Simulations without data settle nothing.
 
 use super::Volume;
 use super::store::cache::Cache;
