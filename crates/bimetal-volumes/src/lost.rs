@@ -237,8 +237,9 @@ const GAVE_UP_A_PART: &str = "content that only damaged metadata listed was give
 
 const UNPROVEN: &str = "the label, the header or the state of a drive was lost, and `bimetal rescue` wrote it again: \
                         home's own content has no checksums, so nothing proves that it is whole, and nothing proves \
-                        that a drive off home is no older copy; check the file systems on the volume, and compare \
-                        them with a backup";
+                        that a drive off home is no older copy, or, if an earlier version of bimetal served it last, \
+                        no drive that was replaced; check the file systems on the volume, and compare them with a \
+                        backup";
 
 const OVERWROTE: &str =
     "content that another program had written over the beginning of home was given up (--accept-loss)";

@@ -168,7 +168,8 @@ pub enum RescueError {
     /// The drive was replaced.
     #[error(
         "{}: was {member} of volume '{volume}' until another drive replaced it, so its content is out of date: connect \
-         the drive that replaced it. --force uses {} nevertheless", path.display(), path.display()
+         the drive that replaced it. If `bimetal attach` was interrupted, attach this drive again. --force uses {} \
+         nevertheless", path.display(), path.display()
     )]
     Replaced {
         /// Name of the volume.
