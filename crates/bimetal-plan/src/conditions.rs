@@ -32,7 +32,7 @@ impl Tried {
     /// out.
     pub fn needs(&self, variation: Variation) -> Option<bool> {
         let broken = self.figures()?.broken_when.as_ref()?;
-        Some(broken.get(&variation).is_some_and(|broken| !broken.is_empty()))
+        broken.get(&variation).map(|broken| !broken.is_empty())
     }
 
     /// Returns the condition under which the option keeps the budgets, as the end of a clause.
@@ -66,26 +66,27 @@ impl Search<'_> {
     fn look_at_conditions_of(&self, tried: &mut Tried) -> Result<(), SimulationError> {
         for variation in Variation::CHANGES {
             let broken = self.broken_under(variation, tried)?;
-            if let Some(Outcome::Done(figures)) = &mut tried.outcome {
+            if let (Some(broken), Some(Outcome::Done(figures))) = (broken, &mut tried.outcome) {
                 figures.note_broken(variation, broken);
             }
         }
         Ok(())
     }
 
-    /// Returns the budgets that an option breaks under `variation`.
-    fn broken_under(&self, variation: Variation, tried: &Tried) -> Result<Vec<String>, SimulationError> {
-        let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(Vec::new()) };
+    /// Returns the budgets that an option breaks under `variation`, now or under the grown load;
+    /// `None` if the variation cannot be played.
+    fn broken_under(&self, variation: Variation, tried: &Tried) -> Result<Option<Vec<String>>, SimulationError> {
+        let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(None) };
         let budgets: Vec<Budget> = self.budgets.iter().filter(|budget| budget.is_of_run()).cloned().collect();
         let choices = candidate.choices(self.evaluator.common);
         if budgets.is_empty() || !variation.matters(candidate, self.evaluator.load, &choices) {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let evaluator = Evaluator { variation, ..*self.evaluator };
         self.count(1);
         // A run that ends at its first broken budget would leave out the others.
         let outcome = evaluator.run(candidate, evaluator.limits(&[]))?;
-        let Outcome::Done(mut varied) = outcome else { return Ok(Vec::new()) };
+        let Outcome::Done(mut varied) = outcome else { return Ok(None) };
         let breaks = |budget: &&Budget| varied.breaks(budget).is_some();
         let mut broken: Vec<String> = budgets.iter().filter(breaks).map(|budget| budget.text.clone()).collect();
         let is_proven = figures.confidence.as_ref().is_some_and(|confidence| confidence.proven);
@@ -98,7 +99,15 @@ impl Search<'_> {
             let more: Vec<String> = more.filter(|budget| !broken.contains(budget)).collect();
             broken.extend(more);
         }
-        Ok(broken)
+        if let Some((grown, _)) = self.grown {
+            let evaluator = Evaluator { variation, ..*grown };
+            self.count(1);
+            let Outcome::Done(varied) = evaluator.run(candidate, evaluator.limits(&[]))? else { return Ok(None) };
+            let breaks = |budget: &&Budget| varied.breaks(budget).is_some() && !broken.contains(&budget.text);
+            let more: Vec<String> = budgets.iter().filter(breaks).map(|budget| budget.text.clone()).collect();
+            broken.extend(more);
+        }
+        Ok(Some(broken))
     }
 }
 

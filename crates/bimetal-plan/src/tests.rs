@@ -453,6 +453,31 @@ fn verdict_names_the_power_cut_that_matters_in_one_window() {
     assert!(row.figures[0].1 < Some(15.0), "the whole trace keeps the budget without the cache: {row:?}");
 }
 
+/// Regression: the data of a small trace lay together at the beginning of a large disk, and the
+/// verdict was `kept`. A disk may have a little less than the capacity that was asked for; then the
+/// spread data reached beyond its end, and the verdict was `kept` again.
+#[test]
+fn verdict_names_the_place_of_the_data() {
+    let requests = generated(&[random(400, 50, 1.0, 1024)]);
+    let planned = |gb: u64| {
+        let mut asked = question(&requests, &["hdd-only"], &["mean<9ms"]);
+        asked.common.capacity = Some(Bytes(gb * 1_000_000_000));
+        plan(&asked, &Nobody).unwrap()
+    };
+    for gb in [900, 1005] {
+        let planned = planned(gb);
+        let headline = planned.headline().unwrap();
+        assert!(headline.ends_with(": kept, if the data lie together on the disk"), "{gb} GB: {headline}");
+        assert_eq!(planned.answer.best.as_ref().and_then(|best| best.needs_data_together), Some(true));
+        let rows = &planned.answer.sensitivity;
+        let row = rows.iter().find(|row| row.change.starts_with("data spread")).expect("the disk has an arm");
+        assert!(row.figures[0].1 > Some(9.0), "{row:?}");
+    }
+    let whole = planned(2);
+    assert!(whole.headline().unwrap().ends_with(": kept"), "{:?}", whole.headline());
+    assert_eq!(whole.answer.best.as_ref().and_then(|best| best.needs_data_together), Some(false));
+}
+
 /// Regression: a plan said `kept` of a trace of a faster device; think times changed the answer.
 #[test]
 fn first_line_says_that_budgets_are_kept_as_recorded() {

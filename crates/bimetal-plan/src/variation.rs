@@ -3,8 +3,9 @@
 //! - A drive, or a buffer in memory, answers writes before they are stable. If the trace has no
 //!   flushes, no response time shows how long a stable write takes. So each write is forced.
 //! - A trace that accesses the first addresses of a much larger volume keeps the arm of a disk
-//!   there. The data of a full volume lie everywhere. So the addresses are spread over the volume,
-//!   in pieces as large as a block group of ext4 (our choice), in their order.
+//!   there. The data of a full volume lie everywhere. So the addresses are spread over the volume
+//!   in their order, in sixteen pieces or more, which are at most as large as a block group of ext4
+//!   (our choice).
 
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
@@ -18,8 +19,12 @@ use crate::catalogue::Kind;
 use crate::evaluate::Load;
 use crate::grid::Candidate;
 
-/// Size of the pieces that are spread.
-const PIECE: Bytes = Bytes::from_mib(128);
+/// Largest size of the pieces that are spread.
+const PIECE_MAX: Bytes = Bytes::from_mib(128);
+/// Smallest number of pieces.
+const PIECES_MIN: u64 = 16;
+/// Sizes of pieces are multiples of this size.
+const PIECE_STEP: Bytes = Bytes::from_mib(1);
 /// Smallest ratio of the volume's size to the addresses of the trace at which they are spread.
 const LARGER: u64 = 2;
 
@@ -54,7 +59,7 @@ impl Variation {
         match self {
             Self::Recorded => "no change",
             Self::ForcedWrites => "writes that wait until they are stable",
-            Self::Spread => "data spread over the whole volume, in pieces of 128 MiB",
+            Self::Spread => "data spread over the whole volume",
         }
     }
 
@@ -87,6 +92,8 @@ impl Variation {
 /// Pieces of a trace's addresses, and the pieces of the volume among which they are spread.
 #[derive(Clone, Copy)]
 struct Pieces {
+    /// Sectors of a piece.
+    sectors: u64,
     of_trace: u64,
     of_volume: u64,
 }
@@ -95,21 +102,26 @@ impl Pieces {
     /// Returns the pieces; `None` if the addresses of the trace fill much of the volume, or are not
     /// those of one device.
     fn of(survey: &Survey, choices: &Choices) -> Option<Self> {
-        let capacity = choices.capacity.filter(|_| !choices.compact && survey.address_end.len() == 1)?;
-        let end = address_end(survey);
-        let (of_trace, of_volume) = (end.0.div_ceil(PIECE.0), capacity.0 / PIECE.0);
-        (of_trace > 0 && capacity.0 / LARGER > end.0 && of_volume > of_trace).then_some(Self { of_trace, of_volume })
+        if choices.compact || survey.address_end.len() != 1 {
+            return None;
+        }
+        // A volume may have a little less than the capacity that was asked for.
+        let (volume, end) = (choices.least_sectors(), address_end(survey).sectors().0);
+        let step = PIECE_STEP.sectors().0;
+        let sectors = end.div_ceil(PIECES_MIN).next_multiple_of(step).min(PIECE_MAX.sectors().0);
+        let (of_trace, of_volume) = (end.div_ceil(sectors.max(1)), volume / sectors.max(1));
+        let is_part = of_trace > 1 && volume / LARGER > end && of_volume > of_trace + 1;
+        is_part.then_some(Self { sectors, of_trace, of_volume })
     }
 
     /// Returns the place of a range. A range that begins in one piece and ends in the next stays
     /// whole.
     fn place(self, range: SectorRange) -> SectorRange {
-        let piece = PIECE.sectors().0;
-        let (number, within) = (range.start.0 / piece, range.start.0 % piece);
-        let last = self.of_trace.saturating_sub(1).max(1);
-        // The last piece of the volume may be cut off, and a range may reach into the piece after it.
-        let to = number * (self.of_volume - 2).max(last) / last;
-        SectorRange::new(to * piece + within, range.len.0)
+        let (number, within) = (range.start.0 / self.sectors, range.start.0 % self.sectors);
+        let last = self.of_trace - 1;
+        // A range of the last piece may reach into the piece after it.
+        let to = number * (self.of_volume - 2) / last;
+        SectorRange::new(to * self.sectors + within, range.len.0)
     }
 }
 
@@ -132,9 +144,12 @@ mod tests {
         let capacity = |gib| Choices { capacity: Some(Bytes::from_gib(gib)), ..Choices::default() };
         let place = |mib, choices: &Choices| Variation::Spread.of(&survey(1024), choices)(write(mib)).range.start;
         let large = capacity(100);
-        let at = [0, 127, 128, 1023].map(|mib| place(mib, &large).0 >> 11);
-        assert_eq!(at[..2], [0, 127]);
-        assert!(at[2] > 12_000 && at[3] > 90_000 && at[3] < 100 << 10, "{at:?}");
+        let at = [0, 63, 64, 1023].map(|mib| place(mib, &large).0 >> 11);
+        assert_eq!(at[..2], [0, 63]);
+        // A volume of 100 GiB may have 99.
+        assert!(at[2] > 6_000 && at[3] > 98 << 10 && at[3] < 99 << 10, "{at:?}");
+        let small = |mib| Variation::Spread.of(&survey(20), &large)(write(mib)).range.start.0 >> 11;
+        assert!(small(1) == 1 && small(2) > 9 << 10 && small(19) > 97 << 10, "a small trace has small pieces");
         assert_eq!(place(1000, &capacity(2)), Sectors(1000 << 11), "the trace accesses half of the volume");
         assert_eq!(place(1000, &Choices::default()), Sectors(1000 << 11), "nothing tells the size of the volume");
     }

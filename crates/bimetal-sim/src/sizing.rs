@@ -89,8 +89,9 @@ impl Choices {
         self.market.default_model(role, least.sectors())
     }
 
-    /// Returns the least number of sectors of a volume with the requested capacity.
-    fn least_sectors(&self) -> u64 {
+    /// Returns the least number of sectors of a volume with the requested capacity; 0 without a
+    /// request for a capacity.
+    pub fn least_sectors(&self) -> u64 {
         let capacity = self.capacity.unwrap_or_default().0;
         let slack = ((capacity as f64 * CAPACITY_SLACK) as u64).min(CAPACITY_SLACK_MAX.0);
         Bytes(capacity - slack).sectors().0
