@@ -42,6 +42,15 @@ fn slot_of(story: &mut Story, sector: u64) -> Option<u64> {
     Some(slots.first_sector + u64::from(slot.0) * 8)
 }
 
+/// Cuts the power and zeroes the slot with the block of `sector`. Returns false, and does nothing,
+/// if the block has no slot.
+fn cut_and_zero_slot(story: &mut Story, sector: u64) -> bool {
+    let Some(slot) = slot_of(story, sector) else { return false };
+    story.cut_power();
+    (slot..slot + 8).for_each(|sector| story.drives[usize::from(SSD)].replace(sector, Sector::Zero));
+    true
+}
+
 /// Drains the volume without a pause of more than a moment.
 fn drain(story: &mut Story) {
     let now = story.now;
@@ -77,10 +86,9 @@ fn damaged_slot_after_a_drain_is_served_from_home() {
         for damaged in 0..BLOCKS_HERE {
             let (mut story, newest) = written_twice(scheme, settings);
             drain(&mut story);
-            let Some(slot) = slot_of(&mut story, 100 + damaged * 56) else { continue };
-            story.cut_power();
-            (slot..slot + 8).for_each(|sector| story.drives[usize::from(SSD)].replace(sector, Sector::Zero));
-            assert_newest(&mut story, &newest, &format!("{scheme}, damaged {damaged}"));
+            if cut_and_zero_slot(&mut story, 100 + damaged * 56) {
+                assert_newest(&mut story, &newest, &format!("{scheme}, damaged {damaged}"));
+            }
         }
     }
 }
@@ -122,10 +130,9 @@ fn damaged_slot_after_idle_write_back_is_served_from_home() {
         let (mut story, newest) = written_twice("smart-response", &[("mode", "maximized"), ("idle", "50ms")]);
         story.pass(Nanoseconds::from_seconds(4), ALL);
         assert_eq!(story.volume().view().map.dirty_blocks(), 0);
-        let Some(slot) = slot_of(&mut story, 100 + damaged * 56) else { continue };
-        story.cut_power();
-        (slot..slot + 8).for_each(|sector| story.drives[usize::from(SSD)].replace(sector, Sector::Zero));
-        assert_newest(&mut story, &newest, &format!("damaged {damaged}"));
+        if cut_and_zero_slot(&mut story, 100 + damaged * 56) {
+            assert_newest(&mut story, &newest, &format!("damaged {damaged}"));
+        }
     }
 }
 

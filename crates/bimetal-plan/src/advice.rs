@@ -393,7 +393,10 @@ impl Confidence {
 
 /// Returns a verdict under a condition.
 fn under(verdict: String, condition: Option<String>) -> String {
-    condition.map_or_else(|| verdict.clone(), |condition| format!("{verdict}, {condition}"))
+    match condition {
+        Some(condition) => format!("{verdict}, {condition}"),
+        None => verdict,
+    }
 }
 
 impl Spread {

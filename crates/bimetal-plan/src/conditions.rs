@@ -5,6 +5,8 @@
 //! that may change their figures. An option that then breaks a budget keeps the budget under a
 //! condition, and its verdict says so.
 
+use std::collections::BTreeSet;
+
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
@@ -41,6 +43,11 @@ impl Tried {
     }
 }
 
+/// Returns the texts of the budgets that `figures` break.
+fn broken_by(figures: &Figures, budgets: &[Budget]) -> BTreeSet<String> {
+    budgets.iter().filter(|budget| figures.breaks(budget).is_some()).map(|budget| budget.text.clone()).collect()
+}
+
 /// Returns true if a window or the second half breaks the budget.
 fn breaks_in_a_part(spread: &Spread) -> bool {
     let breaks_in_window = spread.kept_in_windows.is_some_and(|(kept, all)| kept < all);
@@ -75,44 +82,39 @@ impl Search<'_> {
 
     /// Returns the budgets that an option breaks under `variation`, now or under the grown load;
     /// `None` if the variation cannot be played.
-    fn broken_under(&self, variation: Variation, tried: &Tried) -> Result<Option<Vec<String>>, SimulationError> {
+    fn broken_under(&self, variation: Variation, tried: &Tried) -> Result<Option<BTreeSet<String>>, SimulationError> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(None) };
         let budgets: Vec<Budget> = self.budgets.iter().filter(|budget| budget.is_of_run()).cloned().collect();
         let choices = candidate.choices(self.evaluator.common);
         if budgets.is_empty() || !variation.matters(candidate, self.evaluator.load, &choices) {
-            return Ok(Some(Vec::new()));
+            return Ok(Some(BTreeSet::new()));
         }
         let evaluator = Evaluator { variation, ..*self.evaluator };
         self.count(1);
         // A run that ends at its first broken budget would leave out the others.
         let outcome = evaluator.run(candidate, evaluator.limits(&[]))?;
         let Outcome::Done(mut varied) = outcome else { return Ok(None) };
-        let breaks = |budget: &&Budget| varied.breaks(budget).is_some();
-        let mut broken: Vec<String> = budgets.iter().filter(breaks).map(|budget| budget.text.clone()).collect();
+        let mut broken = broken_by(&varied, &budgets);
         let is_proven = figures.confidence.as_ref().is_some_and(|confidence| confidence.proven);
         if is_proven && broken.len() < budgets.len() {
             // A proven option keeps its budgets in each part of the trace.
             let parts = advice::confidence(&evaluator, candidate, &mut varied, &budgets)?;
             let needs_runs = parts.windows > 0 && budgets.iter().any(Budget::needs_runs_of_parts);
             self.count(if needs_runs { parts.windows + HALVES } else { 0 });
-            let more = parts.budgets.into_iter().filter(breaks_in_a_part).map(|spread| spread.budget);
-            let more: Vec<String> = more.filter(|budget| !broken.contains(budget)).collect();
-            broken.extend(more);
+            broken.extend(parts.budgets.into_iter().filter(breaks_in_a_part).map(|spread| spread.budget));
         }
         if let Some((grown, _)) = self.grown {
             let evaluator = Evaluator { variation, ..*grown };
             self.count(1);
             let Outcome::Done(varied) = evaluator.run(candidate, evaluator.limits(&[]))? else { return Ok(None) };
-            let breaks = |budget: &&Budget| varied.breaks(budget).is_some() && !broken.contains(&budget.text);
-            let more: Vec<String> = budgets.iter().filter(breaks).map(|budget| budget.text.clone()).collect();
-            broken.extend(more);
+            broken.extend(broken_by(&varied, &budgets));
         }
         Ok(Some(broken))
     }
 }
 
 impl Figures {
-    fn note_broken(&mut self, variation: Variation, broken: Vec<String>) {
+    fn note_broken(&mut self, variation: Variation, broken: BTreeSet<String>) {
         for spread in self.confidence.iter_mut().flat_map(|confidence| &mut confidence.budgets) {
             spread.note(variation, broken.contains(&spread.budget));
         }

@@ -1,7 +1,7 @@
 //! One option run over the workload, exactly as `simulate` runs the same drives, sizes and
 //! settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bimetal_core::block_map::GRANTED_BYTES_PER_BLOCK;
@@ -173,7 +173,7 @@ pub struct Figures {
     pub refuted: Option<Refuted>,
     /// Budgets that break under each variation of the trace that may change the figures; `None` if
     /// that was not found out.
-    pub broken_when: Option<BTreeMap<Variation, Vec<String>>>,
+    pub broken_when: Option<BTreeMap<Variation, BTreeSet<String>>>,
     /// Worst ends of the ranges of budgeted figures, by the names of their budgets, if the plan
     /// uses the worst ends.
     pub short_ends: BTreeMap<String, f64>,
@@ -466,9 +466,12 @@ impl Evaluator<'_> {
         };
         let play = Play { replay: self.replay, warmup_requests: self.load.warmup_requests, block_layer };
         let parts = self.load.parts().map(Parts::recorders).unwrap_or_default();
-        let varied = self.variation.of(&self.load.survey, choices);
-        let requests = self.load.requests.open()?.map(move |request| request.map(&varied));
-        match simulate_within(&mut setup, Box::new(requests), play, (limits, parts), &|_| {}) {
+        let mut requests = self.load.requests.open()?;
+        if self.variation != Variation::Recorded {
+            let varied = self.variation.of(&self.load.survey, choices);
+            requests = Box::new(requests.map(move |request| request.map(&varied)));
+        }
+        match simulate_within(&mut setup, requests, play, (limits, parts), &|_| {}) {
             Ok(mut measured) => {
                 let span = (measured.end - measured.start).as_seconds_f64();
                 let mut run = run_of(&setup, &measured, self.replay, RunSpeed::default());

@@ -7,10 +7,9 @@
 //!   in their order, in sixteen pieces or more, which are at most as large as a block group of ext4
 //!   (our choice).
 
-use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Bytes, SectorRange};
-use bimetal_sim::findings::address_end;
+use bimetal_core::units::{Bytes, SectorRange, Sectors};
+use bimetal_sim::findings::{address_end, is_part};
 use bimetal_sim::setup::Choices;
 use bimetal_sim::survey::Survey;
 use bimetal_trace::Request;
@@ -25,8 +24,6 @@ const PIECE_MAX: Bytes = Bytes::from_mib(128);
 const PIECES_MIN: u64 = 16;
 /// Sizes of pieces are multiples of this size.
 const PIECE_STEP: Bytes = Bytes::from_mib(1);
-/// Smallest ratio of the volume's size to the addresses of the trace at which they are spread.
-const LARGER: u64 = 2;
 
 /// Change of the requests of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -70,9 +67,7 @@ impl Variation {
             Self::Recorded => false,
             Self::ForcedWrites => load.survey.flushes == 0 && load.requests.iter().any(is_unforced),
             Self::Spread => {
-                let has_disk = [Role::Hdd, Role::Log]
-                    .iter()
-                    .any(|&role| candidate.drive(role).is_some_and(|drive| drive.kind == Kind::Hdd));
+                let has_disk = candidate.drives.iter().any(|(_, offer)| offer.kind == Kind::Hdd);
                 has_disk && Pieces::of(&load.survey, choices).is_some()
             }
         }
@@ -106,12 +101,16 @@ impl Pieces {
             return None;
         }
         // A volume may have a little less than the capacity that was asked for.
-        let (volume, end) = (choices.least_sectors(), address_end(survey).sectors().0);
+        let volume = Sectors(choices.least_sectors());
+        let end = address_end(survey);
+        if !is_part(volume.bytes(), end) {
+            return None;
+        }
+        let (volume, end) = (volume.0, end.sectors().0);
         let step = PIECE_STEP.sectors().0;
         let sectors = end.div_ceil(PIECES_MIN).next_multiple_of(step).min(PIECE_MAX.sectors().0);
-        let (of_trace, of_volume) = (end.div_ceil(sectors.max(1)), volume / sectors.max(1));
-        let is_part = of_trace > 1 && volume / LARGER > end && of_volume > of_trace + 1;
-        is_part.then_some(Self { sectors, of_trace, of_volume })
+        let (of_trace, of_volume) = (end.div_ceil(sectors), volume / sectors);
+        (of_trace > 1 && of_volume > of_trace + 1).then_some(Self { sectors, of_trace, of_volume })
     }
 
     /// Returns the place of a range. A range that begins in one piece and ends in the next stays
@@ -128,7 +127,7 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bimetal_core::units::{Nanoseconds, Sectors};
+    use bimetal_core::units::Nanoseconds;
 
     fn write(mib: u64) -> Request {
         let range = SectorRange::new(Bytes::from_mib(mib).sectors().0, 8);

@@ -36,7 +36,7 @@ pub(crate) use holds_everything::is_cache;
 pub use maybe_queue_events::MAYBE_QUEUE_EVENTS;
 pub use no_choice::NoChoice;
 pub use of_trace::OfTrace;
-pub use part_of_addresses::depends_on_place;
+pub use part_of_addresses::{depends_on_place, is_part};
 use serde::Serialize;
 pub use timers::{MeasuredPart, puts_off_all_work};
 pub use volatile_cache::{answers_before_stable, volatile_caches};

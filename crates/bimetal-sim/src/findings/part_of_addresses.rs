@@ -13,13 +13,19 @@ use crate::setup::Sizing;
 
 /// Ratio of the volume's size to the addresses that the trace accesses. From this ratio on, nothing
 /// is known about most of the volume's addresses.
-pub(super) const LARGER: u64 = 2;
+const LARGER: u64 = 2;
+
+/// Returns true if a trace whose accesses all lie below `address_end` accesses only a part of a
+/// volume of `capacity`.
+pub fn is_part(capacity: Bytes, address_end: Bytes) -> bool {
+    address_end.0 > 0 && capacity.0 / LARGER > address_end.0
+}
 
 /// Returns true if the figures of a scheme on a volume that must hold `capacity` depend on the
 /// place of the trace's accesses, which all lie below `address_end`.
 pub fn depends_on_place(scheme: &str, capacity: Bytes, address_end: Bytes) -> bool {
     let holds_ranges = schemes::find(scheme).is_some_and(|info| info.members.contains(&(Role::Ssd, Holds::Ranges)));
-    holds_ranges && address_end.0 > 0 && capacity.0 / LARGER > address_end.0
+    holds_ranges && is_part(capacity, address_end)
 }
 
 pub(super) fn of(runs: &[Run], capacity: Bytes, address_end: Bytes) -> Option<Finding> {

@@ -4,13 +4,13 @@
 use bimetal_core::units::Bytes;
 
 use super::Finding;
-use super::part_of_addresses::{LARGER, size};
+use super::part_of_addresses::{is_part, size};
 use crate::results::Run;
 use crate::setup::Sizing;
 
 pub(super) fn of(runs: &[Run], capacity: Bytes, address_end: Bytes) -> Option<Finding> {
     let is_of_disk = |run: &&Run| run.hdd_bytes.is_some() && run.sizing != Sizing::Share;
-    if address_end.0 == 0 || capacity.0 / LARGER <= address_end.0 || !runs.iter().any(|run| is_of_disk(&run)) {
+    if !is_part(capacity, address_end) || !runs.iter().any(|run| is_of_disk(&run)) {
         return None;
     }
     let text = format!(
